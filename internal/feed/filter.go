@@ -48,7 +48,7 @@ type Filter struct {
 	// whatever a model was talked into.
 	MinConfidence *float64
 	// Visible, unless nil, tells which scopes the reader may see.
-	Visible func(scope string) bool
+	Visible func(scope string) bool `json:"-"`
 }
 
 // Check reports what in the filter can never be meant.

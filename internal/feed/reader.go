@@ -121,6 +121,35 @@ func (r *Reader) Since(ctx context.Context, after engine.Position, stamp engine.
 // limit items (> 0), and, when maxBytes is above 0, at most so many bytes of
 // JSON, but always one item if there is one.
 func (r *Reader) Page(ctx context.Context, after engine.Position, f Filter, limit, maxBytes int) (Page, error) {
+	return r.page(ctx, after, &f, &budget{items: limit, bytes: maxBytes, size: jsonSize})
+}
+
+// budget is how much goes into one page.
+type budget struct {
+	items int
+	bytes int // 0 for any number
+	size  func(*Item) int
+}
+
+// take reports whether one more item fits, and takes it off.
+func (b *budget) take(it *Item, first bool) bool {
+	if b.items == 0 {
+		return false
+	}
+	b.items--
+	if b.bytes == 0 {
+		return true
+	}
+	size := b.size(it)
+	if size >= b.bytes {
+		b.items, b.bytes = 0, 1
+		return first
+	}
+	b.bytes -= size
+	return true
+}
+
+func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *budget) (Page, error) {
 	head, err := r.Head(ctx) // before the steps, so that all up to here is seen
 	if err != nil {
 		return Page{}, err
@@ -135,9 +164,8 @@ func (r *Reader) Page(ctx context.Context, after engine.Position, f Filter, limi
 			page.Truncated, page.Next = true, oldest
 		}
 	}
-	size := 0
 	for {
-		items, full, err := r.scan(ctx, page.Next, &f)
+		items, full, err := r.scan(ctx, page.Next, f)
 		if err != nil {
 			return Page{}, err
 		}
@@ -147,10 +175,7 @@ func (r *Reader) Page(ctx context.Context, after engine.Position, f Filter, limi
 				page.Next = it.Position
 				continue
 			}
-			if maxBytes > 0 {
-				size += jsonSize(it)
-			}
-			if len(page.Items) == limit || maxBytes > 0 && size > maxBytes && len(page.Items) > 0 {
+			if !b.take(it, len(page.Items) == 0) {
 				page.More, page.Next = true, it.Position-1
 				return page, nil
 			}
@@ -226,4 +251,32 @@ func (r *Reader) Wait(ctx context.Context, after engine.Position, f Filter) (eng
 			}
 		}
 	}
+}
+
+// at reads the decisions at the positions given, which rise. Those that are no
+// longer kept, or not visible any more, are left out.
+func (r *Reader) at(ctx context.Context, positions []engine.Position, visible func(string) bool) ([]Item, error) {
+	var items []Item
+	f := Filter{Kinds: []Kind{KindDecision}, Visible: visible}
+	for len(positions) > 0 {
+		batch, full, err := r.scan(ctx, positions[0]-1, &f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range batch {
+			for len(positions) > 0 && positions[0] < batch[i].Position {
+				positions = positions[1:]
+			}
+			if len(positions) > 0 && positions[0] == batch[i].Position {
+				positions = positions[1:]
+				if f.Match(&batch[i]) {
+					items = append(items, batch[i])
+				}
+			}
+		}
+		if !full {
+			break
+		}
+	}
+	return items, nil
 }
