@@ -1,0 +1,267 @@
+package engine
+
+// Apply folds one record of the scope into its state: the deadlines at or
+// before its stamp fire first, without it; then it takes effect; then the
+// deadlines at or before its stamp fire, its own and those that waited for the
+// slot (design, section 5, 2). Records must come in log order.
+func (s *State) Apply(r *Rules, rec *Record) Outcome {
+	var out Outcome
+	s.fire(r, rec.Stamp, &out)
+	switch {
+	case rec.Event != nil:
+		s.event(r, rec, &out)
+	case rec.Step != nil:
+		s.step(r, rec, &out)
+		if !rec.Step.Kind.Outside() {
+			s.LastStep = rec.Position
+		}
+	}
+	s.Position, s.Time = rec.Position, rec.Stamp
+	s.fire(r, rec.Stamp, &out)
+	return out
+}
+
+func (s *State) event(r *Rules, rec *Record, out *Outcome) {
+	e := rec.Event
+	now := rec.Stamp
+	set := s.settings(r, e.Policy)
+	digest := DigestOf(e.ID)
+	if known, remembered := s.Seen.remembers(digest, now, set.DedupIDs); remembered || known && s.live(digest) {
+		out.Duplicate = true
+		return
+	}
+	out.Forgotten = s.Seen.forget(now, set.DedupIDs, s.oldestLive())
+	s.Seen.add(digest, rec.Position, now+Time(set.DedupMs))
+
+	m := Member{
+		Position: rec.Position, SeenAt: now, Policy: e.Policy, Size: int32(min(e.Size(), 1<<30)), //nolint:gosec // bounded
+		Kind: e.Kind, Name: e.Name, Digest: digest,
+	}
+	s.Open.add(m, set)
+	if s.Held == nil {
+		s.Open.shedAge(now, s.settingsOf(r), &out.Age)
+	}
+	s.Open.shedOverflow(&m, set, &out.Overflow)
+	if e.Kind == Flush {
+		s.cutBackoff(now)
+	}
+}
+
+func (s *State) step(r *Rules, rec *Record, out *Outcome) {
+	st := rec.Step
+	switch st.Kind {
+	case StepFlush:
+		s.flushCall(r, rec.Stamp, out)
+	case StepGap:
+		s.Open.Gap = true
+	case StepRequeue:
+		if st.Requeue != nil {
+			s.Requeued = append(s.Requeued[:len(s.Requeued):len(s.Requeued)], *st.Requeue)
+		}
+	case StepSettled:
+		s.settled(r, st.Settled, out)
+	case StepCall:
+		s.called(rec, out)
+	case StepFailed:
+		s.failed(rec, out)
+	case StepWait, StepDecision:
+		s.answered(r, rec, out)
+	case StepDeadLetter:
+		s.deadLettered(rec, out)
+	case StepAck, StepPolicy, StepSilence, StepShed, StepTrace:
+	}
+}
+
+// flushCall marks what the scope has at this moment (design, section 5, 10).
+func (s *State) flushCall(r *Rules, now Time, out *Outcome) {
+	if s.Held == nil {
+		s.Open.shedAge(now, s.settingsOf(r), &out.Age)
+	}
+	if len(s.Open.Events) > 0 {
+		out.Marked = append(out.Marked, "open")
+		if s.Open.deadlines[deadlineForced].Reason == "" {
+			s.Open.set(deadlineForced, ReasonForced, now, 0)
+		}
+	}
+	if s.Held != nil {
+		out.Marked = append(out.Marked, "held")
+		if !s.Held.Flushed {
+			held := *s.Held
+			held.Flushed, held.FlushedAt = true, now
+			s.Held = &held
+		}
+	}
+	if s.Slot != nil {
+		out.Marked = append(out.Marked, "judging")
+		if !s.Slot.Flushed {
+			slot := *s.Slot
+			slot.Flushed, slot.FlushedAt = true, now
+			s.Slot = &slot
+		}
+		s.cutBackoff(now)
+	}
+}
+
+// cutBackoff ends the wait for the next attempt once for a window, without
+// taking a rung; what the judge asked for still holds.
+func (s *State) cutBackoff(now Time) {
+	if s.Slot == nil || s.Slot.Phase != PhaseBackoff || s.Slot.Cut || s.Slot.Failed.RetryAt <= now {
+		return
+	}
+	slot := *s.Slot
+	slot.Cut, slot.Extra = true, true
+	slot.Failed.RetryAt = min(slot.Failed.RetryAt, max(now, slot.Failed.NotBefore))
+	s.Slot = &slot
+}
+
+// fire closes what is due at or before t, earliest first. At one instant a
+// requeued window goes first, then the horizon, then the deadlines in the
+// table's order.
+func (s *State) fire(r *Rules, t Time, out *Outcome) {
+	for s.Slot == nil && s.fireOne(r, t, out) {
+	}
+}
+
+func (s *State) fireOne(r *Rules, t Time, out *Outcome) bool {
+	if len(s.Requeued) > 0 {
+		s.takeRequeued()
+		return true
+	}
+	deadline, ok := s.Open.earliest()
+	ok = ok && deadline.At <= t
+	if ok && deadline.At < s.FreedAt {
+		deadline, _ = s.Open.waited()
+	}
+	if h := s.Held; h != nil {
+		switch {
+		case h.Flushed:
+			s.closeHeld(r, TriggerFlush, Deadline{Reason: ReasonForced, At: h.FlushedAt}, out)
+			return true
+		case h.Until <= t && (!ok || h.Until <= deadline.At || h.Until <= s.FreedAt):
+			d := Deadline{Reason: h.Settled.Reason, At: h.Until}
+			if ok && deadline.At <= max(h.Until, s.FreedAt) {
+				d.Reason, d.Event = deadline.Reason, deadline.Event
+			}
+			s.closeHeld(r, TriggerHorizon, d, out)
+			return true
+		}
+	}
+	if !ok {
+		return false
+	}
+	trigger := TriggerDeadline
+	if deadline.Reason == ReasonForced {
+		trigger = TriggerFlush
+	}
+	s.closeOpen(r, trigger, deadline, out)
+	return true
+}
+
+// closeOpen closes the open window, with the held one in front if there is
+// one. A window emptied by shedding never settles; its counts go on to the
+// next.
+func (s *State) closeOpen(r *Rules, trigger Trigger, d Deadline, out *Outcome) {
+	due := max(d.At, s.FreedAt)
+	if s.Held == nil {
+		s.Open.shedAge(due, s.settingsOf(r), &out.Age)
+		if len(s.Open.Events) == 0 {
+			s.Open.deadlines = [deadlineCount]Deadline{}
+			return
+		}
+	}
+	s.close(r, trigger, d, due, out)
+}
+
+func (s *State) closeHeld(r *Rules, trigger Trigger, d Deadline, out *Outcome) {
+	s.close(r, trigger, d, max(d.At, s.FreedAt), out)
+}
+
+// close makes the settlement and hands it on: to a silence, to a pure judge,
+// or to the slot.
+func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outcome) {
+	p := s.settle(trigger, d, due)
+	policy := r.At(due)
+	set := policy.For(s.Scope)
+	p.Settled.MayWait = p.Settled.MayWait && p.Settled.Waits < set.MaxWaits
+	out.Closed++
+	if id, ok := r.silencedBy(s.Scope, p.Members, due); ok {
+		p.Settled.Silence = id
+		p.Verdict = &Verdict{Window: p.Settled.Window, Route: Skip, Changed: []Change{ChangedBySilence}, At: due, Policy: policy.Number}
+		s.pend(p)
+		return
+	}
+	if judge := r.pure[policy.Judge]; judge != nil {
+		s.judgePure(r, &p, judge, policy)
+		s.pend(p)
+		if p.Verdict != nil {
+			s.conclude(&p.Settled, p.Members, p.Verdict, set.RecentCount)
+		}
+		return
+	}
+	s.pend(p)
+	s.Slot = &Slot{Settled: p.Settled, Members: p.Members, NoWait: !p.Settled.MayWait, Phase: PhaseClosed}
+}
+
+// settle takes the open window and the held one out of the state.
+func (s *State) settle(trigger Trigger, d Deadline, due Time) Pending {
+	p := Pending{Members: s.Open.Events, Own: len(s.Open.Events), heldBefore: s.Held}
+	st := Settled{
+		Reason: d.Reason, Trigger: trigger, Deadline: d, Due: due, Covered: s.Position,
+		Dropped: s.Open.Dropped, Gap: s.Open.Gap,
+	}
+	if h := s.Held; h != nil {
+		p.Members = make(Members, 0, len(h.Members)+len(s.Open.Events))
+		p.Members = append(append(p.Members, h.Members...), s.Open.Events...)
+		st.Held, st.Waits = h.Settled.Window, h.Waits
+		st.Dropped += h.Settled.Dropped
+		st.Gap = st.Gap || h.Settled.Gap
+	}
+	st.Window = WindowID(s.Scope, p.Members)
+	st.Events = make([]Position, len(p.Members))
+	for i := range p.Members {
+		st.Events[i] = p.Members[i].Position
+	}
+	st.FirstSeen = p.Members[0].SeenAt
+	st.MayWait = trigger == TriggerDeadline && d.Reason != ReasonFlush && d.Reason != ReasonForced
+	p.Settled = st
+	s.Open, s.Held = Open{}, nil
+	return p
+}
+
+func (s *State) pend(p Pending) {
+	s.Pending = append(s.Pending[:len(s.Pending):len(s.Pending)], p)
+}
+
+// takeRequeued gives the slot to a dead letter's window, alone and under its
+// id, with wait withheld.
+func (s *State) takeRequeued() {
+	q := s.Requeued[0]
+	s.Requeued = s.Requeued[1:]
+	q.Settled.Trigger = TriggerRequeue
+	s.Slot = &Slot{
+		Settled: q.Settled, Members: q.Members, Recorded: true, NoWait: true,
+		Letters: q.Number, Phase: PhaseClosed,
+	}
+}
+
+// conclude applies a verdict to a free slot: wait holds the window, anything
+// else is the end of it. A silence leaves no trace among the recent verdicts.
+func (s *State) conclude(st *Settled, members Members, v *Verdict, recentCount int) {
+	if v.JudgedRoute != 0 {
+		s.remember(Recent{Window: v.Window, At: v.At, Route: v.Route, JudgedRoute: v.JudgedRoute}, recentCount)
+	}
+	if v.Route == Wait {
+		s.Held = &Held{Settled: *st, Members: members, Until: v.HeldUntil, Waits: st.Waits + 1}
+	}
+}
+
+func (s *State) remember(v Recent, count int) {
+	recent := append(s.Recent[:len(s.Recent):len(s.Recent)], v)
+	s.Recent = recent[max(0, len(recent)-count):]
+}
+
+func (s *State) settings(r *Rules, policy uint32) *Settings { return r.Numbered(policy).For(s.Scope) }
+
+func (s *State) settingsOf(r *Rules) func(uint32) *Settings {
+	return func(policy uint32) *Settings { return s.settings(r, policy) }
+}

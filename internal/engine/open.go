@@ -1,0 +1,138 @@
+package engine
+
+// Indexes of the deadlines of an open window, in the table's order (seed,
+// "Deadlines"): the order in which they fire at one instant.
+const (
+	deadlineFlush = iota
+	deadlineClosing
+	deadlineStream
+	deadlinePassive
+	deadlineAge
+	deadlineForced
+	deadlineOverflow
+	deadlineCount
+)
+
+func (o *Open) set(i int, reason Reason, at Time, event Position) {
+	o.deadlines[i] = Deadline{Reason: reason, At: at, Event: event}
+}
+
+// Deadlines returns the deadlines that stand, in table order.
+func (o *Open) Deadlines() []Deadline {
+	var ds []Deadline
+	for _, d := range o.deadlines {
+		if d.Reason != "" {
+			ds = append(ds, d)
+		}
+	}
+	return ds
+}
+
+// earliest returns the deadline that fires first; ok is false when the window
+// has none and never settles by itself.
+func (o *Open) earliest() (first Deadline, ok bool) {
+	for _, d := range o.deadlines {
+		if d.Reason != "" && (!ok || d.At < first.At) {
+			first, ok = d, true
+		}
+	}
+	return first, ok
+}
+
+// waited chooses the reason of a window that had to wait for the slot: flush
+// if it holds one, else forced if flush was called on it, else the earliest
+// deadline (design, section 5, 5).
+func (o *Open) waited() (Deadline, bool) {
+	for _, i := range []int{deadlineFlush, deadlineForced} {
+		if o.deadlines[i].Reason != "" {
+			return o.deadlines[i], true
+		}
+	}
+	return o.earliest()
+}
+
+// add puts an accepted event into the window and sets its deadlines. A later
+// closing, continuous or passive event moves its own deadline.
+func (o *Open) add(m Member, s *Settings) {
+	o.Events = append(o.Events, m)
+	o.Bytes += int64(m.Size)
+	at, p := m.SeenAt, m.Position
+	switch m.Kind {
+	case Flush:
+		if o.deadlines[deadlineFlush].Reason == "" {
+			o.set(deadlineFlush, ReasonFlush, at, p)
+		}
+	case Closing:
+		o.set(deadlineClosing, ReasonClosing, at+Time(s.ClosingGraceMs), p)
+	case Continuous:
+		o.set(deadlineStream, ReasonStreamQuiet, at+Time(s.StreamGapMs), p)
+	case Passive:
+		o.set(deadlinePassive, ReasonPassiveQuiet, at+Time(s.PassiveQuietMs), p)
+	case Consequence, Context:
+		if limit := at + Time(s.MaxWindowMs); !o.hasAct && (!o.hasLead || limit < o.ageCheck) {
+			o.ageCheck, o.hasLead = limit, true
+		}
+		return
+	}
+	o.hasAct = true
+	if m.Kind != Flush && o.deadlines[deadlineAge].Reason == "" {
+		o.set(deadlineAge, ReasonAge, at+Time(s.MaxWindowMs), p)
+	}
+}
+
+// shedAge drops consequences and contexts before the first act that are older
+// than their maxWindowMs at the instant given.
+func (o *Open) shedAge(at Time, settingsOf func(policy uint32) *Settings, run *ShedRun) {
+	if !o.hasLead || at <= o.ageCheck {
+		return
+	}
+	o.hasLead = false
+	kept := make(Members, 0, len(o.Events))
+	for i, m := range o.Events {
+		if !m.Kind.Sheddable() {
+			kept = append(kept, o.Events[i:]...)
+			break
+		}
+		limit := m.SeenAt + Time(settingsOf(m.Policy).MaxWindowMs)
+		if at > limit {
+			o.drop(m, run)
+			continue
+		}
+		if !o.hasLead || limit < o.ageCheck {
+			o.ageCheck, o.hasLead = limit, true
+		}
+		kept = append(kept, m)
+	}
+	o.Events = kept
+}
+
+// shedOverflow drops the oldest consequences and contexts while the window is
+// over its caps; when none is left the window is due with overflow.
+func (o *Open) shedOverflow(arrival *Member, s *Settings, run *ShedRun) {
+	from := 0
+	for len(o.Events) > s.MaxEvents || o.Bytes > s.MaxWindowBytes {
+		i := from
+		for i < len(o.Events) && !o.Events[i].Kind.Sheddable() {
+			i++
+		}
+		if i == len(o.Events) {
+			o.set(deadlineOverflow, ReasonOverflow, arrival.SeenAt, arrival.Position)
+			return
+		}
+		o.drop(o.Events[i], run)
+		if i == 0 {
+			o.Events = o.Events[1:]
+		} else {
+			kept := make(Members, 0, len(o.Events))
+			kept = append(kept, o.Events[:i]...)
+			o.Events = append(kept, o.Events[i+1:]...)
+		}
+		from = i
+	}
+}
+
+func (o *Open) drop(m Member, run *ShedRun) {
+	o.Bytes -= int64(m.Size)
+	o.Dropped++
+	run.add(m.Position)
+}

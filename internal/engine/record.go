@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Format is the number that every record and state row carries. A binary that
+// meets a higher one refuses it and says which version it needs.
+const Format = 1
+
+// Shards is how many shards scopes hash to.
+const Shards = 256
+
+// Record is one entry of the log: an event or a step, never both. The store
+// gives Position and Stamp as it writes; stamps never fall along the log.
+type Record struct {
+	Position Position
+	Stamp    Time
+	Scope    string // "" for records that belong to every scope (policy, silence)
+	Event    *Event
+	Step     *Step
+}
+
+// Event is what a producer sent, with the kind and policy number that were
+// fixed when it was accepted.
+type Event struct {
+	ID     string
+	Name   string
+	Kind   Kind
+	Policy uint32
+	At     *Time  // the source's time: carried, never used for settling
+	Data   []byte // JSON, byte for byte as sent; nil when absent
+	Text   string // what the agent should read; "" when absent
+}
+
+// Size is the number of bytes that count for the byte cap.
+func (e *Event) Size() int { return len(e.ID) + len(e.Name) + len(e.Data) + len(e.Text) }
+
+// StepKind names what a step records.
+type StepKind string
+
+// The kinds of step. Those marked "outside" are appended by anyone and carry
+// no step number; the owner of the scope alone appends the others.
+const (
+	StepFlush      StepKind = "flush"      // outside: a flush call
+	StepGap        StepKind = "gap"        // outside: a source reported lost events
+	StepRequeue    StepKind = "requeue"    // outside: a dead letter is to be judged again
+	StepAck        StepKind = "ack"        // outside: a consumer acknowledged
+	StepPolicy     StepKind = "policy"     // outside, every scope: a numbered policy
+	StepSilence    StepKind = "silence"    // outside, every scope
+	StepSettled    StepKind = "settled"    // a window closed
+	StepCall       StepKind = "call"       // a judge call starts
+	StepFailed     StepKind = "failed"     // a judge call ended without an answer
+	StepWait       StepKind = "wait"       // the verdict was wait: the window is held
+	StepDecision   StepKind = "decision"   // any other verdict
+	StepDeadLetter StepKind = "deadLetter" // a stage gave up
+	StepShed       StepKind = "shed"       // trace: events were dropped by the rules
+	StepTrace      StepKind = "trace"      // any other trace
+)
+
+// Step is everything in the log that is not an event. Exactly one body field
+// is set, the one that Kind names; a flush call has none.
+type Step struct {
+	Kind   StepKind `json:"kind"`
+	Window string   `json:"window,omitempty"` // window id, where the step concerns one
+	ID     string   `json:"id,omitempty"`     // decision or dead letter id, for look-up by id
+	Route  Route    `json:"route,omitempty"`  // of a decision
+
+	Settled    *Settled    `json:"settled,omitempty"`
+	Call       *Call       `json:"call,omitempty"`
+	Failed     *Failed     `json:"failed,omitempty"`
+	Verdict    *Verdict    `json:"verdict,omitempty"`  // of wait and decision
+	Decision   *Decision   `json:"decision,omitempty"` // D, beside Verdict; composed with the events' texts
+	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
+	Requeue    *Requeue    `json:"requeue,omitempty"`
+	Policy     *Policy     `json:"policy,omitempty"`
+	Silence    *Silence    `json:"silence,omitempty"`
+	Shed       *Shed       `json:"shed,omitempty"`
+	Ack        *Ack        `json:"ack,omitempty"`
+	Trace      *Trace      `json:"trace,omitempty"`
+}
+
+// Outside reports whether anyone may append the step, not the owner alone.
+func (k StepKind) Outside() bool {
+	switch k {
+	case StepFlush, StepGap, StepRequeue, StepAck, StepPolicy, StepSilence:
+		return true
+	default:
+		return false
+	}
+}
+
+// EncodeStep writes the step's body as it stands in the log.
+func EncodeStep(s *Step) ([]byte, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode step %s: %w", s.Kind, err)
+	}
+	return b, nil
+}
+
+// DecodeStep reads a step's body; format is the number its row carries.
+func DecodeStep(b []byte, format int) (*Step, error) {
+	if err := CheckFormat(format); err != nil {
+		return nil, err
+	}
+	s := new(Step)
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("decode step: %w", err)
+	}
+	return s, nil
+}
+
+// FormatError reports data written by a newer binary.
+type FormatError struct{ Got int }
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("written in format %d, and this binary reads up to format %d: use the version of attend that wrote it, or a newer one", e.Got, Format)
+}
+
+// CheckFormat refuses a format number from a newer binary.
+func CheckFormat(format int) error {
+	if format > Format {
+		return &FormatError{Got: format}
+	}
+	return nil
+}
+
+// Settled writes a close down (design, section 3 "The fold closes, the step
+// records").
+type Settled struct {
+	Window    string     `json:"window"` // id
+	Reason    Reason     `json:"reason"`
+	Trigger   Trigger    `json:"trigger"`
+	Deadline  Deadline   `json:"deadline"`            // the deadline fulfilled
+	Due       Time       `json:"due"`                 // the instant at which the window closed by the rules
+	SettledAt Time       `json:"settledAt"`           // scope time when the settle was made
+	Events    []Position `json:"events"`              // members, in order, held ones first
+	Covered   Position   `json:"covered"`             // the last position of the scope that the close took into account
+	Held      string     `json:"held,omitempty"`      // id of the held window it took in
+	Waits     int        `json:"waits"`               // times it was held before
+	Dropped   int        `json:"dropped"`             // consequences and contexts shed
+	Gap       bool       `json:"gap"`                 // a source reported lost events
+	MayWait   bool       `json:"mayWait"`             // whether wait may be offered
+	Silence   string     `json:"silence,omitempty"`   // id of the silence that covers it
+	FirstSeen Time       `json:"firstSeen,omitempty"` // stamp of its first event
+}
+
+// Deadline is an instant at which the open window is due, and why.
+type Deadline struct {
+	Reason Reason   `json:"reason"`
+	At     Time     `json:"at"`
+	Event  Position `json:"event,omitempty"` // the event that set it; 0 for a flush call
+}
+
+// Call is the start of a judge call; it stands in the log before the call.
+type Call struct {
+	Attempt   int     `json:"attempt"`         // 1 is the first
+	Extra     bool    `json:"extra,omitempty"` // outside the ladder: a flush cut a backoff short
+	Policy    uint32  `json:"policy"`          // whose judge settings hold for this call
+	Offered   []Route `json:"offered"`
+	Judge     string  `json:"judge"`
+	TimeoutMs int64   `json:"timeoutMs"`
+}
+
+// Failed is an attempt that brought no answer.
+type Failed struct {
+	Attempt   int    `json:"attempt"`
+	Why       string `json:"why"` // error, timeout, malformed, refused, lost, stopped
+	Message   string `json:"message,omitempty"`
+	Permanent bool   `json:"permanent,omitempty"`
+	// Uncounted marks a call that a graceful stop broke off: the attempt does
+	// not count, and the next start runs it again.
+	Uncounted bool  `json:"uncounted,omitempty"`
+	RetryAt   Time  `json:"retryAt,omitempty"`   // when the next attempt starts; 0 when there is none
+	NotBefore Time  `json:"notBefore,omitempty"` // the judge asked for no call before this
+	TookMs    int64 `json:"tookMs,omitempty"`
+}
+
+// Requeue asks for a dead letter's window to be judged again, alone and under
+// its own id (design, section 5, 14).
+type Requeue struct {
+	DeadLetter string  `json:"deadLetter"`
+	Number     int     `json:"number"` // of the dead letter that is requeued
+	Settled    Settled `json:"settled"`
+	Members    Members `json:"members"`
+}
+
+// Silence keeps a scope's windows from the judge for a time.
+type Silence struct {
+	ID           string `json:"id"`
+	Scope        string `json:"scope"`           // glob
+	Event        string `json:"event,omitempty"` // glob over event names; "" matches all
+	Since        Time   `json:"since"`
+	Until        Time   `json:"until"` // exclusive
+	IncludeFlush bool   `json:"includeFlush,omitempty"`
+	Who          string `json:"who,omitempty"`
+	Why          string `json:"why,omitempty"`
+	Ended        bool   `json:"ended,omitempty"` // the record ends the silence of this id
+}
+
+// Shed is the trace of events that the rules dropped.
+type Shed struct {
+	Why   string   `json:"why"` // overflow or age
+	Count int      `json:"count"`
+	First Position `json:"first"` // of the events dropped
+	Last  Position `json:"last"`
+}
+
+// Ack is a consumer's word that it took everything up to a position.
+type Ack struct {
+	Consumer string   `json:"consumer"`
+	Position Position `json:"position"`
+}
+
+// Trace is a note for people: the seeds' traces.
+type Trace struct {
+	Name    string            `json:"name"`
+	Message string            `json:"message,omitempty"`
+	Fields  map[string]string `json:"fields,omitempty"`
+}

@@ -1,0 +1,151 @@
+package engine
+
+import "slices"
+
+// Rules are what belongs to every scope: the numbered policies, the silences,
+// and the judges that need no IO. Look-ups are by time or number, so the order
+// in which scopes are folded does not matter.
+type Rules struct {
+	policies []stamped[*Policy] // by rising number
+	silences []Silence          // by id order of arrival
+	pure     map[string]PureJudge
+	override Override
+	fallback Policy
+}
+
+type stamped[T any] struct {
+	at    Time
+	value T
+}
+
+// PureJudge is a judge without IO. It must answer from w.Offered and depend on
+// w alone. The fold asks it at the instant of the close.
+type PureJudge func(w *Window) Answer
+
+// Override may replace a route that a judge gave; ok is false to let it stand.
+// It must be a pure function. A route that was not offered is ignored.
+type Override func(w *Window, v *Verdict) (route Route, ok bool)
+
+// Window is what a judge is asked about.
+type Window struct {
+	ID        string
+	Scope     string
+	Events    Members
+	Reason    Reason
+	Trigger   Trigger
+	Waits     int
+	Dropped   int
+	Gap       bool
+	SettledAt Time
+	Offered   []Route
+}
+
+// NewRules returns rules with no policy yet. Both arguments may be nil.
+func NewRules(pure map[string]PureJudge, override Override) *Rules {
+	r := &Rules{pure: pure, override: override, fallback: Policy{Default: Defaults()}}
+	_ = r.fallback.Compile() // the defaults are in range
+	return r
+}
+
+// Apply takes a record of every scope: a policy or a silence. Other records
+// change nothing.
+func (r *Rules) Apply(rec Record) error {
+	if rec.Step == nil {
+		return nil
+	}
+	switch {
+	case rec.Step.Kind == StepPolicy && rec.Step.Policy != nil:
+		p := rec.Step.Policy
+		if len(r.policies) > 0 && p.Number <= r.Latest().Number {
+			return nil // read twice
+		}
+		if err := p.Compile(); err != nil {
+			return err
+		}
+		r.policies = append(r.policies, stamped[*Policy]{rec.Stamp, p})
+	case rec.Step.Kind == StepSilence && rec.Step.Silence != nil:
+		s := *rec.Step.Silence
+		i := slices.IndexFunc(r.silences, func(o Silence) bool { return o.ID == s.ID })
+		switch {
+		case s.Ended && i >= 0:
+			r.silences[i].Until = min(r.silences[i].Until, rec.Stamp)
+		case i < 0 && !s.Ended:
+			s.Since = rec.Stamp
+			r.silences = append(r.silences, s)
+		}
+	}
+	return nil
+}
+
+// Latest returns the newest policy; before any record, the defaults.
+func (r *Rules) Latest() *Policy {
+	if n := len(r.policies); n > 0 {
+		return r.policies[n-1].value
+	}
+	return &r.fallback
+}
+
+// Policies returns every policy known, by rising number, with its stamp.
+func (r *Rules) Policies() []Record {
+	recs := make([]Record, len(r.policies))
+	for i, p := range r.policies {
+		recs[i] = Record{Stamp: p.at, Step: &Step{Kind: StepPolicy, Policy: p.value}}
+	}
+	return recs
+}
+
+// Silences returns every silence known.
+func (r *Rules) Silences() []Silence { return slices.Clone(r.silences) }
+
+// At returns the policy in force at an instant: the newest with a stamp at or
+// before it, else the oldest.
+func (r *Rules) At(t Time) *Policy {
+	for i := len(r.policies) - 1; i >= 0; i-- {
+		if r.policies[i].at <= t || i == 0 {
+			return r.policies[i].value
+		}
+	}
+	return &r.fallback
+}
+
+// Numbered returns the policy of a number, or the nearest older one that is
+// still known.
+func (r *Rules) Numbered(n uint32) *Policy {
+	for i := len(r.policies) - 1; i >= 0; i-- {
+		if r.policies[i].value.Number <= n || i == 0 {
+			return r.policies[i].value
+		}
+	}
+	return &r.fallback
+}
+
+// silencedBy returns the silence that covers a window closing at due: it must
+// hold an act or flush, and every one of them must match (design, section 5,
+// 16).
+func (r *Rules) silencedBy(scope string, members Members, due Time) (id string, ok bool) {
+	for i := range r.silences {
+		s := &r.silences[i]
+		if due < s.Since || due >= s.Until || !Glob(s.Scope, scope) {
+			continue
+		}
+		if s.covers(members) {
+			return s.ID, true
+		}
+	}
+	return "", false
+}
+
+func (s *Silence) covers(members Members) bool {
+	acts := 0
+	for i := range members {
+		m := &members[i]
+		if !m.Kind.Act() {
+			continue
+		}
+		acts++
+		if m.Kind == Flush && !s.IncludeFlush || s.Event != "" && !Glob(s.Event, m.Name) {
+			return false
+		}
+	}
+	return acts > 0
+}
