@@ -49,7 +49,8 @@ func fileFindings(rel string, content []byte) []string {
 			}
 		}
 	}
-	if at := machinePath.FindIndex(content); at != nil && utf8.Valid(content) {
+	// Paths in a Dockerfile are the container's own.
+	if at := machinePath.FindIndex(content); at != nil && utf8.Valid(content) && rel != "Dockerfile" {
 		line := 1 + bytes.Count(content[:at[1]], []byte("\n"))
 		found = append(found, fmt.Sprintf("%s:%d: %s is a path on one machine", rel, line, bytes.TrimSpace(content[at[0]:at[1]])))
 	}
