@@ -1,0 +1,157 @@
+package mcpserve
+
+import (
+	"encoding/json"
+	"strings"
+
+	"attend/internal/engine"
+	"attend/internal/feed"
+)
+
+// Names of the event types.
+const (
+	eventDecision   = "attention.decision"
+	eventDeadLetter = "attention.deadLetter"
+)
+
+// eventType is one kind of event that a client may follow. Its schemas only
+// ever grow.
+type eventType struct {
+	name        string
+	description string
+	arguments   *shape
+	payload     json.RawMessage
+	kind        feed.Kind
+}
+
+// view is the type as events/list shows it.
+func (t *eventType) view() map[string]any {
+	return map[string]any{
+		"name":          t.name,
+		"description":   t.description,
+		"delivery":      []string{"poll"},
+		"inputSchema":   t.arguments.raw,
+		"payloadSchema": t.payload,
+	}
+}
+
+// eventTypes returns the types in the order in which they are listed.
+func eventTypes() ([]*eventType, error) {
+	types := []*eventType{
+		{
+			name: eventDecision,
+			kind: feed.KindDecision,
+			description: "attend has decided that a scope's events call for the agent. data.route says how: interrupt (act now), " +
+				"queue (act when free), ask (offer help to the user first), note (know it, do nothing). data.notice is what to read.",
+		},
+		{
+			name: eventDeadLetter,
+			kind: feed.KindDeadLetter,
+			description: "attend gave up on a window or on the delivery of a decision, and a person should look. " +
+				"data.stage says where, data.message why.",
+		},
+	}
+	for _, t := range types {
+		var err error
+		if t.arguments, err = readShape(t.name + ".arguments"); err != nil {
+			return nil, err
+		}
+		if t.payload, err = readSchema(t.name); err != nil {
+			return nil, err
+		}
+	}
+	return types, nil
+}
+
+// filter makes a feed's filter of a subscription's arguments.
+func (t *eventType) filter(arguments json.RawMessage, caller *Caller) (feed.Filter, *fault) {
+	if string(arguments) == "null" {
+		arguments = nil
+	}
+	members, bad := t.arguments.check(arguments)
+	if bad != nil {
+		return feed.Filter{}, bad
+	}
+	f := feed.Filter{Kinds: []feed.Kind{t.kind}, Visible: caller.visible()}
+	var scopes patterns
+	for _, bad := range []*fault{
+		member(members, "scope", &scopes),
+		member(members, "routes", &f.Routes),
+		member(members, "minConfidence", &f.MinConfidence),
+	} {
+		if bad != nil {
+			return feed.Filter{}, bad
+		}
+	}
+	f.Scopes = scopes
+	if len(f.Routes) == 0 {
+		f.Routes = feed.DefaultRoutes()
+	}
+	return f, nil
+}
+
+// patterns are scope globs: one string or a list of them.
+type patterns []string
+
+// UnmarshalJSON reads either form.
+func (p *patterns) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*p = patterns{one}
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal(b, &list); err != nil {
+		return err
+	}
+	*p = list
+	return nil
+}
+
+// hidden returns a pattern that names exactly one scope, and one that the
+// caller may not read: asking for it is an error rather than an empty feed.
+func hidden(scopes []string, caller *Caller) (scope string, found bool) {
+	for _, pattern := range scopes {
+		if !strings.ContainsAny(pattern, `*?\`) && !caller.may(RightRead, pattern) {
+			return pattern, true
+		}
+	}
+	return "", false
+}
+
+// withoutData returns D as it crosses MCP: events without their data, and
+// never null where a list or an object belongs.
+func withoutData(d *engine.Decision) *engine.Decision {
+	shown := *d
+	shown.Events = eventsWithoutData(d.Events)
+	if shown.Changed == nil {
+		shown.Changed = []engine.Change{}
+	}
+	if shown.Predicates == nil {
+		shown.Predicates = map[string]float64{}
+	}
+	if shown.Probabilities == nil {
+		shown.Probabilities = map[string]float64{}
+	}
+	return &shown
+}
+
+// letterWithoutData returns a dead letter as it crosses MCP.
+func letterWithoutData(l *engine.DeadLetter) *engine.DeadLetter {
+	shown := *l
+	shown.Events = eventsWithoutData(l.Events)
+	shown.Settled, shown.Members = nil, nil // for a requeue alone
+	if l.Decision != nil {
+		shown.Decision = withoutData(l.Decision)
+	}
+	return &shown
+}
+
+func eventsWithoutData(events []engine.EventView) []engine.EventView {
+	shown := make([]engine.EventView, len(events))
+	copy(shown, events)
+	for i := range shown {
+		shown[i].Data = nil
+	}
+	return shown
+}

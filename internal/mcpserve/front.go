@@ -1,0 +1,165 @@
+package mcpserve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+const (
+	maxBodyBytes = 4 << 20
+	bodyTimeout  = 15 * time.Second
+	// An answer may take as long as the longest wait, and then some.
+	answerTimeout = maxWait + 30*time.Second
+)
+
+// errCancelled ends the context of a request that its caller has cancelled.
+var errCancelled = errors.New("cancelled by the caller")
+
+// ServeHTTP answers POST and DELETE. The GET stream of the 2025 revisions is
+// not offered: nothing would come on it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r)
+	case http.MethodDelete:
+		s.endSession(w, r)
+	default:
+		w.Header().Set("Allow", "POST, DELETE")
+		http.Error(w, "this address answers POST (one JSON-RPC message) and DELETE (end a session)", http.StatusMethodNotAllowed)
+	}
+}
+
+// post takes one message in.
+func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	msg, bad := decode(body)
+	if bad != nil {
+		s.fail(w, jsonrpc.ID{}, bad, isModern(r))
+		return
+	}
+	req, ok := msg.(*jsonrpc.Request)
+	if !ok { // an answer to a request that nobody has made
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	s.request(w, r, req, body)
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // a writer without deadlines has its own
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	_ = conn.SetReadDeadline(time.Time{})
+	_ = conn.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		http.Error(w, fmt.Sprintf("the body has more than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+		return nil, false
+	}
+	if err != nil {
+		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		return nil, false
+	}
+	return body, true
+}
+
+// decode reads one message. A batch is one error, whatever is in it.
+func decode(body []byte) (jsonrpc.Message, *jsonrpc.Error) {
+	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	if len(trimmed) > 0 && trimmed[0] == '[' {
+		return nil, rpcError(jsonrpc.CodeInvalidRequest, nil, "batches are not taken: send one message a request")
+	}
+	if !json.Valid(body) {
+		return nil, rpcError(jsonrpc.CodeParseError, nil, "the body is not one JSON value")
+	}
+	msg, err := jsonrpc.DecodeMessage(body)
+	if err != nil {
+		return nil, rpcError(jsonrpc.CodeInvalidRequest, nil, "not a JSON-RPC message: %v", err)
+	}
+	return msg, nil
+}
+
+// request finds out the era and the session of a request, gives it a context
+// that ends when the caller goes or cancels, and passes it on.
+func (s *Server) request(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte) {
+	modern := isModern(r)
+	ours := strings.HasPrefix(req.Method, "events/")
+	if ours {
+		if bad := checkEra(r, req); bad != nil {
+			s.metrics.request(req.Method, false)
+			s.fail(w, req.ID, bad, modern)
+			return
+		}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	if !modern {
+		done, ok := s.enterSession(w, r, req, cancel)
+		if !ok {
+			return
+		}
+		defer done()
+	}
+	switch {
+	case !modern && req.Method == "notifications/cancelled":
+		w.WriteHeader(http.StatusAccepted) // enterSession has done it
+	case ours && !req.IsCall():
+		w.WriteHeader(http.StatusAccepted)
+	case ours:
+		s.serveEvents(ctx, w, req, modern)
+	default:
+		s.passOn(ctx, w, r, req, body, modern)
+	}
+}
+
+// callKey is the key of the front's call in the context that handlers of the
+// SDK get.
+type callKey struct{}
+
+// call is what the SDK does not tell its handlers about a request.
+type call struct {
+	// ctx ends when the caller goes or cancels. The SDK detaches the contexts
+	// of its handlers from the request in the 2025 revisions, and does not see
+	// a cancellation, which comes in a request of its own.
+	ctx    context.Context
+	modern bool
+}
+
+func callOf(ctx context.Context) call {
+	if c, ok := ctx.Value(callKey{}).(call); ok {
+		return c
+	}
+	return call{ctx: ctx}
+}
+
+// passOn lets the SDK answer.
+func (s *Server) passOn(ctx context.Context, w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte, modern bool) {
+	if req.IsCall() {
+		s.metrics.request(req.Method, true)
+	}
+	if req.Method == "initialize" && !modern {
+		w = &sessionWriter{ResponseWriter: w, open: func() string {
+			caller := s.opts.Caller(ctx)
+			return s.sessions.open(caller.Name)
+		}}
+	}
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call{ctx, modern}))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.sdk.ServeHTTP(w, r)
+}

@@ -1,0 +1,81 @@
+package mcpserve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func (s *Server) pushTool() *tool {
+	return &tool{
+		name:  "attend_push",
+		title: "Report events",
+		description: "Reports events to attend: things that happened which an agent may have to act on, now or together with what follows. " +
+			"Each has a scope (what it belongs to) and a name (what happened); give an id to make sending again safe, and a text that reads well. " +
+			"Good events are taken even when others beside them are rejected; the answer says which and why.",
+		annotations: mcp.ToolAnnotations{DestructiveHint: new(bool), OpenWorldHint: new(bool)},
+		right:       RightIngest,
+		call:        s.callPush,
+	}
+}
+
+func (s *Server) callPush(ctx context.Context, caller *Caller, members map[string]json.RawMessage) (*answered, error) {
+	var events []json.RawMessage
+	if bad := member(members, "events", &events); bad != nil {
+		return nil, bad
+	}
+	for i, raw := range events {
+		var event struct {
+			Scope string `json:"scope"`
+		}
+		if err := json.Unmarshal(raw, &event); err != nil {
+			return nil, &fault{fmt.Sprintf("/events/%d", i), "must be an object"}
+		}
+		if !caller.may(RightIngest, event.Scope) {
+			return nil, &fault{fmt.Sprintf("/events/%d/scope", i), fmt.Sprintf("the scope %q is not yours to write to", event.Scope)}
+		}
+	}
+	got, err := s.opts.Push.Push(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	if got.Errors == nil {
+		got.Errors = []PushFault{}
+	}
+	return &answered{structured: &got, text: pushText(&got), failed: got.Rejected > 0 && got.Accepted+got.Duplicates == 0}, nil
+}
+
+// flushResult is the structured content of attend_flush.
+type flushResult struct {
+	Scope  string   `json:"scope"`
+	Marked []string `json:"marked"`
+}
+
+func (s *Server) flushTool() *tool {
+	return &tool{
+		name:  "attend_flush",
+		title: "Settle a scope at once",
+		description: "Has attend judge at once what a scope has gathered, rather than wait until the act in it is finished. " +
+			"The decision comes through attend_wait. Says what there was: open (events being gathered), held (a window put off), judging (one being judged); nothing means that there was nothing to judge.",
+		annotations: mcp.ToolAnnotations{DestructiveHint: new(bool), IdempotentHint: true, OpenWorldHint: new(bool)},
+		right:       RightIngest,
+		call:        s.callFlush,
+	}
+}
+
+func (s *Server) callFlush(ctx context.Context, caller *Caller, members map[string]json.RawMessage) (*answered, error) {
+	var scope string
+	if bad := member(members, "scope", &scope); bad != nil {
+		return nil, bad
+	}
+	if !caller.may(RightIngest, scope) {
+		return nil, &fault{"/scope", fmt.Sprintf("the scope %q is not yours to flush", scope)}
+	}
+	marked, err := s.opts.Flush.Flush(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	return &answered{structured: flushResult{scope, marked}, text: flushText(scope, marked)}, nil
+}

@@ -1,0 +1,194 @@
+// Package mcpserve serves /mcp: the Events extension of the Model Context
+// Protocol, and tools for agents whose host cannot subscribe.
+//
+// One handler of our own, the front, stands before a stateless handler of the
+// official SDK. The front owns what the SDK cannot do: events/*, legacy
+// sessions, and a context that ends when the caller cancels or goes. Whatever
+// else arrives (initialize, server/discover, ping, tools/*) goes to the SDK.
+// Both eras of the protocol are served at one address: the 2025 revisions,
+// which begin with initialize, and 2026-07-28, where each request stands alone.
+//
+// Raw events never cross MCP: a decision is shown without its events' data.
+package mcpserve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"attend/internal/feed"
+)
+
+// Rights that a caller may have (design, section 9).
+const (
+	RightRead   = "read"   // events/* and attend_wait
+	RightIngest = "ingest" // attend_push and attend_flush
+)
+
+// Caller is who sent a request.
+type Caller struct {
+	Name string // the principal; "" where there are no tokens
+	// May tells whether the caller has a right in a scope, or, for the scope
+	// "", whether it has the right at all. Nil grants everything.
+	May func(right, scope string) bool
+}
+
+func (c *Caller) may(right, scope string) bool { return c.May == nil || c.May(right, scope) }
+
+// visible is what the caller may read, as a filter takes it.
+func (c *Caller) visible() func(scope string) bool {
+	if c.May == nil {
+		return nil
+	}
+	return func(scope string) bool { return c.May(RightRead, scope) }
+}
+
+// Pusher takes events in, as lines of an ingest body would bring them.
+type Pusher interface {
+	// Push commits the good ones among the events, each a JSON object with the
+	// fields of an ingest line, and tells what became of them. The error is for
+	// what concerns them all: the store is down, the context has ended.
+	Push(ctx context.Context, events []json.RawMessage) (Pushed, error)
+}
+
+// Pushed is the outcome of a push.
+type Pushed struct {
+	Accepted   int         `json:"accepted"`
+	Duplicates int         `json:"duplicates"`
+	Rejected   int         `json:"rejected"`
+	Errors     []PushFault `json:"errors"`
+}
+
+// PushFault tells why one event was rejected.
+type PushFault struct {
+	Line      int    `json:"line"` // 1 is the first event
+	Code      string `json:"code"`
+	Error     string `json:"error"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Flusher makes flush calls.
+type Flusher interface {
+	// Flush settles what a scope holds, and tells what it marked: a subset of
+	// "open", "held" and "judging"; nil when that is not known in time.
+	Flush(ctx context.Context, scope string) (marked []string, err error)
+}
+
+// Options are what a Server is made of. Reader, Consumers, Push, Flush, Logger
+// and Registerer are required.
+type Options struct {
+	Reader     *feed.Reader
+	Consumers  *feed.Consumers
+	Push       Pusher
+	Flush      Flusher
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Version    string // of attend, as clients see it
+	// Caller finds who sent a request in its context, where the middleware in
+	// front of this handler put it. Nil: everyone may do everything.
+	Caller func(ctx context.Context) Caller
+	// MaxWaits is how many attend_wait calls of one principal may wait at once;
+	// 0 is 1,000.
+	MaxWaits int
+	// SessionIdle is how long a legacy session lives without a request; 0 is
+	// an hour. Clients seldom end theirs.
+	SessionIdle time.Duration
+	// Now is the store's clock, which gives the stamps; nil is time.Now.
+	Now func() time.Time
+}
+
+// Server answers /mcp. It is safe for concurrent use.
+type Server struct {
+	opts     Options
+	sdk      http.Handler
+	sessions *sessions
+	waits    *waits
+	types    []*eventType
+	poll     *shape // of the parameters of events/poll
+	info     *mcp.Implementation
+	metrics  *metrics
+	log      *slog.Logger
+}
+
+const (
+	defaultMaxWaits    = 1000
+	defaultSessionIdle = time.Hour
+	maxSessions        = 10000
+)
+
+// New makes a Server.
+func New(o Options) (*Server, error) {
+	if o.Reader == nil || o.Consumers == nil || o.Push == nil || o.Flush == nil || o.Logger == nil || o.Registerer == nil {
+		return nil, errors.New("mcpserve: an option is missing")
+	}
+	if o.Caller == nil {
+		o.Caller = func(context.Context) Caller { return Caller{} }
+	}
+	if o.MaxWaits == 0 {
+		o.MaxWaits = defaultMaxWaits
+	}
+	if o.SessionIdle == 0 {
+		o.SessionIdle = defaultSessionIdle
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{
+		opts:     o,
+		sessions: newSessions(maxSessions, o.SessionIdle, o.Now),
+		waits:    newWaits(o.MaxWaits),
+		info:     &mcp.Implementation{Name: "attend", Title: "attend", Version: o.Version},
+		log:      o.Logger,
+	}
+	var err error
+	if s.metrics, err = newMetrics(o.Registerer, s.sessions.count); err != nil {
+		return nil, err
+	}
+	if s.types, err = eventTypes(); err != nil {
+		return nil, err
+	}
+	if s.poll, err = readShape("poll"); err != nil {
+		return nil, err
+	}
+	if s.sdk, err = s.newSDK(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends every wait with an empty answer, so that clients are answered
+// rather than cut off when the daemon stops. Requests are still served.
+func (s *Server) Close() { s.opts.Consumers.Close() }
+
+// newSDK makes the SDK's part: the stateless handler with the tools.
+func (s *Server) newSDK() (http.Handler, error) {
+	caps := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}} // the list of tools is fixed
+	caps.AddExtension(extensionName, eventsCapability())
+	server := mcp.NewServer(s.info, &mcp.ServerOptions{
+		Instructions: instructions,
+		Capabilities: caps,
+		Logger:       s.log,
+	})
+	server.AddReceivingMiddleware(complete, advertise, onlyTools)
+	for _, t := range []*tool{s.waitTool(), s.pushTool(), s.flushTool()} {
+		if err := s.addTool(server, t); err != nil {
+			return nil, err
+		}
+	}
+	return mcp.NewStreamableHTTPHandler(
+		func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{
+			Stateless:                    true,
+			PropagateRequestCancellation: true,
+			Logger:                       s.log,
+			MaxRequestBodyBytes:          maxBodyBytes,
+			// Host and Origin are checked on every route, before this handler.
+			DisableLocalhostProtection: true,
+		}), nil
+}

@@ -1,0 +1,124 @@
+package mcpserve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"attend/internal/feed"
+)
+
+// tool is a function that a model may call. Its schemas are embedded under its
+// name.
+type tool struct {
+	name        string
+	title       string
+	description string
+	annotations mcp.ToolAnnotations
+	right       string
+	call        func(ctx context.Context, caller *Caller, args map[string]json.RawMessage) (*answered, error)
+}
+
+// answered is what a tool gives back: the same twice, once for programs and
+// once for reading.
+type answered struct {
+	structured any
+	text       string
+	failed     bool // nothing of what was asked for was done
+}
+
+// addTool declares a tool to the SDK. Arguments are checked here rather than
+// by the SDK, which would write the events' data anew.
+func (s *Server) addTool(server *mcp.Server, t *tool) error {
+	input, err := readShape(t.name + ".input")
+	if err != nil {
+		return err
+	}
+	output, err := readSchema(t.name + ".output")
+	if err != nil {
+		return err
+	}
+	annotations := t.annotations
+	annotations.Title = t.title
+	server.AddTool(&mcp.Tool{
+		Name: t.name, Title: t.title, Description: t.description,
+		Annotations: &annotations, InputSchema: input.raw, OutputSchema: output,
+	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return s.callTool(callOf(ctx).ctx, t, input, req.Params.Arguments)
+	})
+	return nil
+}
+
+// callTool runs a tool. What is wrong with a call is told in its result, where
+// the model reads it and can mend it.
+func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.RawMessage) (*mcp.CallToolResult, error) {
+	caller := s.opts.Caller(ctx)
+	if !caller.may(t.right, "") {
+		return refusal("%s needs the right %q", t.name, t.right), nil
+	}
+	args, bad := input.check(withoutNulls(raw))
+	if bad != nil {
+		return refusal("%s", bad.Error()), nil
+	}
+	got, err := t.call(ctx, &caller, args)
+	if err != nil {
+		return s.toolError(ctx, t, err)
+	}
+	b, err := json.Marshal(got.structured)
+	if err != nil {
+		return nil, s.internal(ctx, t.name, err)
+	}
+	return &mcp.CallToolResult{
+		StructuredContent: json.RawMessage(b),
+		Content:           []mcp.Content{&mcp.TextContent{Text: got.text}},
+		IsError:           got.failed,
+	}, nil
+}
+
+// withoutNulls leaves out members that are null: some hosts send every
+// argument that they were not given as one.
+func withoutNulls(raw json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return raw
+	}
+	for name, value := range members { //arch:sorted each by itself
+		if string(value) == "null" {
+			delete(members, name)
+		}
+	}
+	b, err := json.Marshal(members)
+	if err != nil {
+		return raw
+	}
+	return b
+}
+
+// toolError tells the caller's faults from the daemon's.
+func (s *Server) toolError(ctx context.Context, t *tool, err error) (*mcp.CallToolResult, error) {
+	var bad *fault
+	var limit *feed.LimitError
+	switch {
+	case errors.As(err, &bad), errors.As(err, &limit),
+		errors.Is(err, feed.ErrConsumerName), errors.Is(err, feed.ErrAck),
+		errors.Is(err, feed.ErrMalformed), errors.Is(err, feed.ErrNotYours):
+		return refusal("%s", err.Error()), nil
+	case ctx.Err() != nil:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call was cancelled"}
+	default:
+		bad := s.internal(ctx, t.name, err)
+		return refusal("%s", bad.Message), nil
+	}
+}
+
+// refusal is the result of a call that did nothing.
+func refusal(format string, args ...any) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		IsError: true,
+		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}},
+	}
+}
