@@ -46,7 +46,7 @@ func EncodeState(s *State) ([]byte, error) {
 		Scope: s.Scope, Position: s.Position, Time: s.Time, LastStep: s.LastStep,
 		Open: storedOpen{Events: s.Open.Events, Dropped: s.Open.Dropped, Gap: s.Open.Gap, Deadlines: s.Open.Deadlines()},
 		Held: s.Held, Slot: s.Slot, FreedAt: s.FreedAt, Requeued: s.Requeued, Recent: s.Recent,
-		SeenFrom: s.Seen.first, SeenTo: s.Seen.sealedTo(), Tail: s.Seen.tail(),
+		SeenFrom: s.Seen.first, SeenTo: s.Seen.SealedTo(), Tail: s.Seen.tail(),
 	}
 	for _, p := range s.Pending {
 		st.Pending = append(st.Pending, storedPending{p, p.heldBefore})
@@ -62,12 +62,37 @@ func EncodeState(s *State) ([]byte, error) {
 // number; format is the number that the row carries. The rules give the
 // settings that some hints are derived from anew.
 func DecodeState(r *Rules, body []byte, format int, blocks func(yield func(seq int64, body []byte) error) error) (*State, error) {
-	if err := CheckFormat(format); err != nil {
+	s, st, err := decodeStored(r, body, format)
+	if err != nil {
 		return nil, err
+	}
+	s.Seen.first = st.SeenFrom
+	if blocks != nil {
+		if err := blocks(s.Seen.load); err != nil {
+			return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
+		}
+	}
+	if err := s.Seen.load(st.SeenTo, st.Tail); err != nil {
+		return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
+	}
+	s.Seen.saved = st.SeenTo
+	return s, nil
+}
+
+// DecodeView reads a state's row without its remembered ids: to be shown, not
+// to be folded further.
+func DecodeView(r *Rules, body []byte, format int) (*State, error) {
+	s, _, err := decodeStored(r, body, format)
+	return s, err
+}
+
+func decodeStored(r *Rules, body []byte, format int) (*State, *storedState, error) {
+	if err := CheckFormat(format); err != nil {
+		return nil, nil, err
 	}
 	var st storedState
 	if err := json.Unmarshal(body, &st); err != nil {
-		return nil, fmt.Errorf("decode state: %w", err)
+		return nil, nil, fmt.Errorf("decode state: %w", err)
 	}
 	s := &State{
 		Scope: st.Scope, Position: st.Position, Time: st.Time, LastStep: st.LastStep,
@@ -89,17 +114,7 @@ func DecodeState(r *Rules, body []byte, format int, blocks func(yield func(seq i
 			}
 		}
 	}
-	s.Seen.first = st.SeenFrom
-	if blocks != nil {
-		if err := blocks(s.Seen.load); err != nil {
-			return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
-		}
-	}
-	if err := s.Seen.load(st.SeenTo, st.Tail); err != nil {
-		return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
-	}
-	s.Seen.saved = st.SeenTo
-	return s, nil
+	return s, &st, nil
 }
 
 // MarshalJSON packs the members: a table of names, then each event as varint

@@ -100,17 +100,17 @@ func (s *Seen) forget(t Time, dedupIDs int, oldestLive Position) (early int) {
 }
 
 // Blocks yields the full blocks that have not been stored yet: runs of ids
-// with the sequence number of their first. Call MarkStored once they are
-// durable together with the row of EncodeState.
+// with the sequence number of their first, up to SealedTo. Call MarkStored with
+// that once they are durable together with the row of EncodeState.
 func (s *Seen) Blocks(yield func(seq int64, body []byte)) {
-	for seq := s.stored(); seq < s.sealedTo(); seq += seenBlock {
+	for seq := s.stored(); seq < s.SealedTo(); seq += seenBlock {
 		from := seq - s.first
 		yield(seq, packIDs(s.ids[from:from+seenBlock]))
 	}
 }
 
-// MarkStored says that what Blocks yielded is durable.
-func (s *Seen) MarkStored() { s.saved = s.sealedTo() }
+// MarkStored says that the blocks up to a sequence number are durable.
+func (s *Seen) MarkStored(to int64) { s.saved = max(s.saved, to) }
 
 // DropBlocksBefore is the sequence number below which a stored block holds
 // nothing that is kept any more.
@@ -118,14 +118,14 @@ func (s *Seen) DropBlocksBefore() int64 { return s.first - seenBlock + 1 }
 
 func (s *Seen) stored() int64 { return max(s.saved, s.first) }
 
-// sealedTo is the end of the last full block.
-func (s *Seen) sealedTo() int64 {
+// SealedTo is the end of the last full block.
+func (s *Seen) SealedTo() int64 {
 	from := s.stored()
 	return from + (s.next()-from)/seenBlock*seenBlock
 }
 
 // tail packs the ids that fill no block yet.
-func (s *Seen) tail() []byte { return packIDs(s.ids[s.sealedTo()-s.first:]) }
+func (s *Seen) tail() []byte { return packIDs(s.ids[s.SealedTo()-s.first:]) }
 
 // load puts a block back; blocks come by rising sequence number, the tail last.
 func (s *Seen) load(seq int64, body []byte) error {

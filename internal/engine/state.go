@@ -140,6 +140,13 @@ func (s *State) Idle() bool {
 	return len(s.Open.Events) == 0 && s.Held == nil && s.Slot == nil && len(s.Requeued) == 0 && len(s.Pending) == 0
 }
 
+// Remembers reports whether an event with this id would be a duplicate at an
+// instant, under the settings of the newest policy.
+func (s *State) Remembers(r *Rules, d Digest, at Time) bool {
+	known, remembered := s.Seen.remembers(d, max(at, s.Time), r.Latest().For(s.Scope).DedupIDs)
+	return remembered || known && s.live(d)
+}
+
 // oldestLive is the position of the oldest event in a window that is open,
 // held, judged or unwritten; beyond every position when there is none.
 func (s *State) oldestLive() Position {

@@ -1,0 +1,113 @@
+// Package judge holds the contract of judges: what they are asked, what they
+// answer, and how their failures are classed (seed, "Judges").
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"attend/internal/engine"
+)
+
+// Judge decides what an agent should do with a settled window.
+type Judge interface {
+	// Judge answers one window. It returns when the context ends. An error that
+	// is not an *Error is transient.
+	Judge(ctx context.Context, in *Input) (Reply, error)
+}
+
+// Func makes a plain function a judge.
+type Func func(ctx context.Context, in *Input) (Reply, error)
+
+// Judge calls the function.
+func (f Func) Judge(ctx context.Context, in *Input) (Reply, error) { return f(ctx, in) }
+
+// Input is what a judge sees (seed, "The input"). Times are Unix milliseconds.
+type Input struct {
+	Scope      string             `json:"scope"`
+	Window     Window             `json:"window"`
+	Routes     []Offer            `json:"routes"`
+	Guidance   string             `json:"guidance,omitempty"`
+	Predicates []engine.Predicate `json:"predicates,omitempty"`
+	Recent     []engine.Recent    `json:"recent"`
+	Now        engine.Time        `json:"now"`
+}
+
+// Window is the settled window, its events oldest first.
+type Window struct {
+	ID        string             `json:"id"`
+	Events    []engine.EventView `json:"events"`
+	Reason    engine.Reason      `json:"reason"`
+	Waits     int                `json:"waits"`
+	Dropped   int                `json:"dropped"`
+	Gap       bool               `json:"gap"`
+	SettledAt engine.Time        `json:"settledAt"`
+}
+
+// Offer is a route on offer, with its criterion where one is set.
+type Offer struct {
+	Route     engine.Route `json:"route"`
+	Criterion string       `json:"criterion,omitempty"`
+}
+
+// Reply is an answer and who gave it.
+type Reply struct {
+	Answer engine.Answer
+	Judge  engine.JudgeName
+}
+
+// Class says what a failed call means for the window.
+type Class string
+
+// The classes of failure.
+const (
+	Transient Class = "error"     // try again
+	Malformed Class = "malformed" // an answer that cannot be taken: try again
+	Permanent Class = "permanent" // dead-letter at once
+	Refused   Class = "refused"   // the judge will not answer: dead-letter at once
+)
+
+// Error is a classed failure of a judge. Its text must hold neither a key nor
+// the state that was sent.
+type Error struct {
+	Class      Class
+	Message    string
+	Status     int           // of the HTTP response, 0 for none
+	RequestID  string        // as the judge's host names the call
+	RetryAfter time.Duration // the judge asked for no call before this; 0 for nothing
+}
+
+func (e *Error) Error() string {
+	msg := e.Message
+	if e.Status != 0 {
+		msg = fmt.Sprintf("%s (status %d)", msg, e.Status)
+	}
+	if e.RequestID != "" {
+		msg += ", request " + e.RequestID
+	}
+	return msg
+}
+
+// Failure makes the record of a failed call.
+func Failure(err error, now engine.Time) engine.Failed {
+	f := engine.Failed{Why: string(Transient), Message: engine.Shorten(engine.EscapeLine(err.Error()), 1<<10)}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		f.Why = string(e.Class)
+		f.Permanent = e.Class == Permanent || e.Class == Refused
+		if e.RetryAfter > 0 {
+			f.NotBefore = now + engine.Time(e.RetryAfter.Milliseconds())
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Why = "timeout"
+	}
+	return f
+}
+
+// Pure returns the judges that need no IO, by name. The fold asks them itself.
+func Pure() map[string]engine.PureJudge {
+	return map[string]engine.PureJudge{"rule": engine.RuleJudge}
+}

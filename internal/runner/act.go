@@ -1,0 +1,249 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"attend/internal/engine"
+	"attend/internal/store"
+)
+
+// actLimit is how many scopes one append takes at most.
+const actLimit = 1000
+
+// shedTrace is how many dropped events are told in a step of their own; fewer
+// wait for the scope's next step.
+const shedTrace = 1000
+
+// act appends what follows for every scope on the list and for every scope
+// whose time has come. It reports whether there may be more to read or do.
+func (r *Runner) act(ctx context.Context) (more bool, err error) {
+	now := engine.Time(r.now())
+	for len(r.order) < actLimit {
+		s := r.mem.due(now)
+		if s == nil {
+			break
+		}
+		if s.state == nil {
+			if _, err := r.load(ctx, s.name); err != nil {
+				r.mem.wakeAt(s, now, true)
+				return false, err
+			}
+		}
+		r.look(s)
+	}
+	batch := r.order[:min(len(r.order), actLimit)]
+	r.order = r.order[len(batch):]
+	for _, s := range batch {
+		delete(r.touched, s)
+	}
+	jobs := make([]*job, 0, len(batch))
+	for _, s := range batch {
+		if j := r.next(ctx, s, now); j != nil {
+			jobs = append(jobs, j)
+		}
+		r.arm(s)
+	}
+	if len(jobs) == 0 {
+		return len(r.order) > 0, nil
+	}
+	if err := r.append(ctx, jobs); err != nil {
+		for _, s := range batch {
+			r.look(s)
+		}
+		return false, err
+	}
+	return true, nil
+}
+
+// job is what is appended for one scope.
+type job struct {
+	scope  *scope
+	entry  store.Entry
+	closed []engine.Pending // the windows that decisions and dead letters are about
+}
+
+// next decides what the scope wants. What it returns must be appended before
+// anything else of the scope happens.
+func (r *Runner) next(ctx context.Context, s *scope, now engine.Time) *job {
+	st := s.state
+	j := &job{scope: s}
+	if p := st.Propose(r.rules, now); len(p.Steps) > 0 {
+		j.entry.Steps, j.entry.Due, j.closed = p.Steps, p.Due, p.Closed
+	} else {
+		j.entry.Steps = r.judging(ctx, s, now)
+		if st.Slot != nil {
+			j.closed = []engine.Pending{{Settled: st.Slot.Settled, Members: st.Slot.Members}}
+		}
+	}
+	if len(j.entry.Steps) > 0 || s.shed[0].Count+s.shed[1].Count >= shedTrace {
+		j.entry.Steps = append(j.entry.Steps, s.takeShed()...)
+	}
+	if len(j.entry.Steps) == 0 {
+		return nil
+	}
+	j.entry.Scope, j.entry.Fence = s.name, r.fence
+	j.entry.After, j.entry.Applied = st.LastStep, engine.Position(r.applied.Load())
+	return j
+}
+
+// arm sets the time at which the scope is looked at again. A running call
+// brings its own outcome.
+func (r *Runner) arm(s *scope) {
+	at, ok := s.state.WakeAt()
+	if s.call != nil && len(s.state.Pending) == 0 {
+		ok = false
+	}
+	if ok && s.state.Slot == nil && len(s.state.Pending) == 0 {
+		r.mem.wakeAt(s, at, true)
+		return
+	}
+	if ok && s.state.Slot != nil && s.state.Slot.Phase == engine.PhaseBackoff {
+		r.mem.wakeAt(s, at, true)
+		return
+	}
+	// What is wanted at once is on its way into the log, and comes back as a
+	// record of the scope.
+	r.mem.wakeAt(s, 0, false)
+}
+
+// append writes the jobs in one call. A refused entry is decided again after
+// the next read.
+func (r *Runner) append(ctx context.Context, jobs []*job) error {
+	if err := r.compose(ctx, jobs); err != nil {
+		return err
+	}
+	entries := make([]store.Entry, len(jobs))
+	for i, j := range jobs {
+		entries[i] = j.entry
+	}
+	receipts, err := r.store.Append(ctx, entries...)
+	if err != nil {
+		return fmt.Errorf("append steps: %w", err)
+	}
+	for i, receipt := range receipts {
+		switch err := receipt.Err; {
+		case err == nil:
+		case errors.Is(err, store.ErrBehind), errors.Is(err, store.ErrConflict):
+			r.metrics.behind.Inc()
+			r.look(jobs[i].scope)
+			r.log.Debug("a proposal came too late, it is made again", "scope", jobs[i].scope.name, "error", err)
+		default:
+			return fmt.Errorf("append steps of %q: %w", jobs[i].scope.name, err)
+		}
+	}
+	return nil
+}
+
+// compose fills decisions and dead letters with what people read: notice and
+// events, from the events as they stand in the log.
+func (r *Runner) compose(ctx context.Context, jobs []*job) error {
+	var positions []engine.Position
+	for _, j := range jobs {
+		for _, c := range j.composed() {
+			for i := range c.Members {
+				positions = append(positions, c.Members[i].Position)
+			}
+		}
+	}
+	if len(positions) == 0 {
+		return nil
+	}
+	recs, err := r.store.Events(ctx, positions)
+	if err != nil {
+		return fmt.Errorf("read the events of windows: %w", err)
+	}
+	at := make(map[engine.Position]int, len(recs))
+	for i := range recs {
+		at[recs[i].Position] = i
+	}
+	for _, j := range jobs {
+		for i := range j.entry.Steps {
+			j.fill(&j.entry.Steps[i], func(members engine.Members) []engine.Record {
+				var bodies []engine.Record
+				for m := range members {
+					if i, ok := at[members[m].Position]; ok {
+						bodies = append(bodies, recs[i])
+					}
+				}
+				return bodies
+			})
+		}
+	}
+	return nil
+}
+
+func (j *job) fill(st *engine.Step, bodies func(engine.Members) []engine.Record) {
+	c := find(j.closed, st.Window)
+	if c == nil {
+		return
+	}
+	switch st.Kind { //nolint:exhaustive // the others show no events
+	case engine.StepDecision:
+		st.Decision = engine.ComposeDecision(j.scope.name, settledIn(j.entry.Steps, c), c.Members, st.Verdict, bodies(c.Members))
+	case engine.StepDeadLetter:
+		engine.ComposeDeadLetter(st.DeadLetter, bodies(c.Members))
+	}
+}
+
+// composed are the windows of the job that a decision or dead letter is about,
+// in the order of those steps.
+func (j *job) composed() []engine.Pending {
+	var out []engine.Pending
+	for i := range j.entry.Steps {
+		st := &j.entry.Steps[i]
+		if st.Kind != engine.StepDecision && st.Kind != engine.StepDeadLetter {
+			continue
+		}
+		if c := find(j.closed, st.Window); c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+func find(closed []engine.Pending, window string) *engine.Pending {
+	for i := range closed {
+		if closed[i].Settled.Window == window {
+			return &closed[i]
+		}
+	}
+	return nil
+}
+
+// settledIn prefers the settled step of the same entry, which has settledAt.
+func settledIn(steps []engine.Step, c *engine.Pending) *engine.Settled {
+	for i := range steps {
+		if steps[i].Settled != nil && steps[i].Window == c.Settled.Window {
+			return steps[i].Settled
+		}
+	}
+	return &c.Settled
+}
+
+func (s *scope) noteShed(out *engine.Outcome) {
+	for i, run := range []engine.ShedRun{out.Overflow, out.Age} {
+		if run.Count == 0 {
+			continue
+		}
+		t := &s.shed[i]
+		if t.Count == 0 || run.First < t.First {
+			t.First = run.First
+		}
+		t.Last = max(t.Last, run.Last)
+		t.Count += run.Count
+	}
+}
+
+func (s *scope) takeShed() []engine.Step {
+	var steps []engine.Step
+	for i, why := range []string{"overflow", "age"} {
+		if t := s.shed[i]; t.Count > 0 {
+			t.Why = why
+			steps = append(steps, engine.Step{Kind: engine.StepShed, Shed: &t})
+		}
+		s.shed[i] = engine.Shed{}
+	}
+	return steps
+}

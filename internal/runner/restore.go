@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"attend/internal/engine"
+	"attend/internal/store"
+)
+
+// restore takes the right to write and rebuilds the memory: the rules from
+// their records, the times to wake from the state rows, and the rest from the
+// log behind the checkpoint, as the loop reads it.
+func (r *Runner) restore(ctx context.Context) error {
+	fence, err := r.store.Own(ctx)
+	if err != nil {
+		return fmt.Errorf("take the right to write: %w", err)
+	}
+	r.fence = fence
+	head, err := r.store.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("read the head: %w", err)
+	}
+	r.liveFrom = head.Position
+	checkpoint, err := r.store.Checkpoint(ctx, fence)
+	if err != nil {
+		return fmt.Errorf("read the checkpoint: %w", err)
+	}
+	if err := r.restoreRules(ctx); err != nil {
+		return err
+	}
+	if err := r.restoreWakes(ctx); err != nil {
+		return err
+	}
+	r.applied.Store(int64(checkpoint))
+	return nil
+}
+
+// restoreRules reads every policy and silence, old ones too: events and calls
+// name them by number and time.
+func (r *Runner) restoreRules(ctx context.Context) error {
+	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy, engine.StepSilence}, Limit: readLimit}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		recs, err := r.store.Steps(ctx, q)
+		if err != nil {
+			return fmt.Errorf("read the policies: %w", err)
+		}
+		for i := range recs {
+			if err := r.rules.Apply(recs[i]); err != nil {
+				return fmt.Errorf("policy at position %d: %w", recs[i].Position, err)
+			}
+			q.After = recs[i].Position
+		}
+		if len(recs) < q.Limit {
+			r.policy.Store(r.rules.Latest())
+			return nil
+		}
+	}
+}
+
+func (r *Runner) restoreWakes(ctx context.Context) error {
+	after := ""
+	for {
+		rows, err := r.store.LiveStates(ctx, after, readLimit)
+		if err != nil {
+			return fmt.Errorf("read the live scopes: %w", err)
+		}
+		r.mu.Lock()
+		for i := range rows {
+			after = rows[i].Scope
+			if rows[i].WakeAt == 0 || r.mem.byName[after] != nil {
+				continue
+			}
+			s := &scope{name: after, index: -1}
+			r.mem.byName[after] = s
+			r.mem.wakeAt(s, rows[i].WakeAt, true)
+		}
+		r.mu.Unlock()
+		if len(rows) < readLimit {
+			return nil
+		}
+	}
+}
+
+// EnsurePolicy appends the policy as a new numbered record when it differs
+// from the newest one in the log. Call it before the runner starts and before
+// events are accepted.
+func EnsurePolicy(ctx context.Context, log store.Log, p engine.Policy) error {
+	newest := engine.Policy{}
+	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy}, Limit: readLimit}
+	for {
+		recs, err := log.Steps(ctx, q)
+		if err != nil {
+			return fmt.Errorf("read the policies: %w", err)
+		}
+		for i := range recs {
+			newest, q.After = *recs[i].Step.Policy, recs[i].Position
+		}
+		if len(recs) < q.Limit {
+			break
+		}
+	}
+	p.Number = newest.Number
+	same, err := samePolicy(&p, &newest)
+	if err != nil || same && p.Number > 0 {
+		return err
+	}
+	p.Number++
+	receipts, err := log.Append(ctx, store.Entry{Steps: []engine.Step{{Kind: engine.StepPolicy, Policy: &p}}})
+	if err != nil {
+		return fmt.Errorf("append the policy: %w", err)
+	}
+	return receipts[0].Err
+}
+
+func samePolicy(a, b *engine.Policy) (bool, error) {
+	left, err := engine.EncodeStep(&engine.Step{Kind: engine.StepPolicy, Policy: a})
+	if err != nil {
+		return false, err
+	}
+	right, err := engine.EncodeStep(&engine.Step{Kind: engine.StepPolicy, Policy: b})
+	if err != nil {
+		return false, err
+	}
+	return string(left) == string(right), nil
+}

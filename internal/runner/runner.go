@@ -1,0 +1,337 @@
+// Package runner is the only loop of the daemon: it reads new records, folds
+// them into the states of their scopes, appends the steps that follow, starts
+// judge calls and appends their outcomes.
+//
+// # Authority
+//
+// The log alone says what has happened. The runner's memory is a cache of the
+// fold: a crash at any instruction loses nothing but work that is done again
+// under the same ids. Every effect is started from a state that the log has
+// brought about, so what was running at a crash is found again in the states.
+//
+// # Order
+//
+// One pass of the loop reads what the log has after the last record applied,
+// applies it, and then appends for every scope that was touched or is due what
+// engine.State proposes. Steps act when they come back from the log, never
+// before. A proposal that the log refuses (a record came in between) is made
+// again after the next read.
+//
+// # Failure
+//
+// A store that does not answer is tried again, for ever, with a growing pause;
+// nothing is lost meanwhile, since nothing counts that is not in the log. Only
+// a fence of another owner, or a record written by a newer version, ends the
+// loop.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"attend/internal/engine"
+	"attend/internal/judge"
+	"attend/internal/store"
+)
+
+// Options configure a Runner.
+type Options struct {
+	Store      store.Store
+	Judge      judge.Judge                 // asked where the policy's judge does IO; nil when there is none
+	Pure       map[string]engine.PureJudge // judges that the fold asks itself
+	Override   engine.Override             // may be nil
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+
+	MaxScopes          int           // states kept in memory; 0 is 200,000
+	CheckpointRecords  int           // records after which states are saved; 0 is 50,000
+	CheckpointInterval time.Duration // time after which dirty states are saved; 0 is 30 s
+}
+
+// Runner is the loop. It is used once.
+type Runner struct {
+	store   store.Store
+	judge   judge.Judge
+	log     *slog.Logger
+	metrics *metrics
+	opt     Options
+
+	rules  *engine.Rules // changed by the loop alone, under mu
+	policy atomic.Pointer[engine.Policy]
+	fence  store.Fence
+
+	mu       sync.RWMutex // held by the loop to change mem and rules, by others to read
+	mem      memory
+	touched  map[*scope]struct{} // to be looked at in this pass
+	order    []*scope            // touched, in order
+	applied  atomic.Int64
+	liveFrom engine.Position // records after it came while the daemon ran
+	caughtUp atomic.Bool
+
+	watching bool    // the watch waits for the log to grow
+	answers  answers // what producers and callers wait for
+	outcomes chan outcome
+	calls    sync.WaitGroup // judge calls and writes of states
+	saving   saving
+}
+
+// New returns a runner; Run starts it.
+func New(opt Options) *Runner {
+	if opt.MaxScopes == 0 {
+		opt.MaxScopes = 200_000
+	}
+	if opt.CheckpointRecords == 0 {
+		opt.CheckpointRecords = 50_000
+	}
+	if opt.CheckpointInterval == 0 {
+		opt.CheckpointInterval = 30 * time.Second
+	}
+	r := &Runner{
+		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer), opt: opt,
+		rules: engine.NewRules(opt.Pure, opt.Override), mem: newMemory(),
+		touched: make(map[*scope]struct{}), outcomes: make(chan outcome),
+	}
+	r.answers.init()
+	r.saving.done = make(chan saved, 1)
+	r.policy.Store(r.rules.Latest())
+	return r
+}
+
+const (
+	readLimit   = 4096             // records read at once
+	maxPause    = time.Second      // between tries of a store that does not answer
+	longestWait = 60 * time.Second // then the clock is read again
+)
+
+// Run takes the right to write, restores the states and goes on until the
+// context ends. It then breaks off running judge calls in a way that does not
+// count as an attempt, saves the states and returns nil.
+func (r *Runner) Run(ctx context.Context) error {
+	if err := r.retry(ctx, "restore", r.restore); err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	grown := make(chan struct{}, 1)
+	idle := make(chan engine.Position, 1)
+	go r.watch(ctx, idle, grown)
+	for {
+		more := false
+		err := r.retry(ctx, "pass", func(ctx context.Context) (err error) {
+			more, err = r.pass(ctx)
+			return err
+		})
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		r.save(ctx)
+		r.wait(ctx, more, idle, grown)
+	}
+	r.shutdown()
+	return nil
+}
+
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// retry runs a piece of work until it succeeds, the context ends, or it fails
+// for good.
+func (r *Runner) retry(ctx context.Context, what string, work func(context.Context) error) error {
+	pause := 20 * time.Millisecond
+	for {
+		err := work(ctx)
+		var newer *engine.FormatError
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed), errors.As(err, &newer):
+			return fmt.Errorf("runner: %s: %w", what, err)
+		}
+		r.log.Error("the runner tries again", "what", what, "error", err, "pause", pause)
+		if sleep(ctx, pause) != nil {
+			return ctx.Err()
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// pass reads and applies what the log has, and does what follows. It reports
+// whether there may be more to do at once.
+func (r *Runner) pass(ctx context.Context) (more bool, err error) {
+	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
+	if err != nil {
+		return false, fmt.Errorf("read the log: %w", err)
+	}
+	if err := r.apply(ctx, recs); err != nil {
+		return false, err
+	}
+	if len(recs) > 0 && !r.caughtUp.Load() {
+		return true, nil // catch up before anything is decided
+	}
+	more, err = r.act(ctx)
+	if err != nil {
+		return false, err
+	}
+	more = more || len(recs) > 0
+	if !more {
+		r.caughtUp.Store(true)
+	}
+	return more, nil
+}
+
+// apply folds records into their scopes.
+func (r *Runner) apply(ctx context.Context, recs []engine.Record) error {
+	for i := range recs {
+		rec := &recs[i]
+		if rec.Scope == "" {
+			if err := r.applyToAll(rec); err != nil {
+				return err
+			}
+			continue
+		}
+		s, err := r.load(ctx, rec.Scope)
+		if err != nil {
+			return err
+		}
+		r.applyOne(s, rec)
+	}
+	if len(recs) > 0 {
+		r.saving.records += len(recs)
+		r.answers.progress()
+	}
+	return nil
+}
+
+func (r *Runner) applyToAll(rec *engine.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.rules.Apply(*rec); err != nil {
+		return fmt.Errorf("record %d: %w", rec.Position, err)
+	}
+	r.policy.Store(r.rules.Latest())
+	r.applied.Store(int64(rec.Position))
+	return nil
+}
+
+func (r *Runner) applyOne(s *scope, rec *engine.Record) {
+	defer r.applied.Store(int64(rec.Position))
+	if rec.Position <= s.state.Position {
+		return // its row is younger than the checkpoint
+	}
+	r.mu.Lock()
+	hadOpen := len(s.state.Open.Events) > 0
+	out := s.state.Apply(r.rules, rec)
+	if hasOpen := len(s.state.Open.Events) > 0; hasOpen != hadOpen {
+		if hasOpen {
+			r.mem.open++
+		} else {
+			r.mem.open--
+		}
+	}
+	s.dirty = true
+	r.mem.touch(s)
+	r.mu.Unlock()
+
+	r.look(s)
+	r.answers.note(rec, &out)
+	if rec.Position <= r.liveFrom {
+		return
+	}
+	s.noteShed(&out)
+	r.metrics.observe(rec)
+	r.metrics.outcome(&out)
+	if out.Diverged != "" {
+		r.log.Warn("a recorded step differs from what this version would decide; the record stands",
+			"scope", s.name, "position", rec.Position, "why", out.Diverged)
+	}
+}
+
+// look puts the scope on the list of this pass.
+func (r *Runner) look(s *scope) {
+	if _, ok := r.touched[s]; !ok {
+		r.touched[s] = struct{}{}
+		r.order = append(r.order, s)
+	}
+}
+
+// watch tells the loop that the log has grown. It waits only while the loop is
+// idle.
+func (r *Runner) watch(ctx context.Context, idle <-chan engine.Position, grown chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case after := <-idle:
+			if err := r.store.Wait(ctx, after); err != nil && sleep(ctx, maxPause) != nil {
+				return
+			}
+			grown <- struct{}{}
+		}
+	}
+}
+
+// wait takes what has come from calls and writes of states. Unless there is
+// more to do, it returns only when there may be.
+func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Position, grown <-chan struct{}) {
+	until := time.Duration(0)
+	if !more {
+		r.metrics.openWindows.Set(float64(r.mem.open))
+		r.metrics.scopes.Set(float64(r.mem.recent.Len()))
+		if !r.watching { // else the watch is still out, and sees the same log
+			idle <- engine.Position(r.applied.Load())
+			r.watching = true
+		}
+		until = r.untilNext()
+	}
+	timeout := time.NewTimer(until)
+	defer timeout.Stop()
+	select {
+	case <-ctx.Done():
+	case <-grown:
+		r.watching = false
+	case <-timeout.C:
+	case o := <-r.outcomes:
+		r.take(o)
+	case s := <-r.saving.done:
+		r.saveDone(s)
+	}
+}
+
+// untilNext is how long nothing becomes due by the clock.
+func (r *Runner) untilNext() time.Duration {
+	until := min(longestWait, r.opt.CheckpointInterval)
+	if len(r.mem.wakes) > 0 {
+		ms := int64(r.mem.wakes[0].wake) - r.now()
+		until = min(until, time.Duration(max(ms, 0))*time.Millisecond)
+	}
+	return until
+}
+
+// now is the store's clock in Unix milliseconds: the one clock of stamps and
+// deadlines.
+func (r *Runner) now() int64 { return r.store.Now().UnixMilli() }

@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"container/heap"
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+
+	"attend/internal/engine"
+	"attend/internal/store"
+)
+
+// scope is what the runner keeps of one scope in memory. Its state is nil when
+// only the time to wake is known; it is then loaded from its row.
+type scope struct {
+	name  string
+	state *engine.State
+	wake  engine.Time
+	index int           // in the heap of wake times; -1 when it is not there
+	used  *list.Element // in the order of use; nil when the state is not loaded
+	dirty bool          // the state differs from its row
+	saved engine.Position
+
+	call *call          // a judge call that runs in this process
+	shed [2]engine.Shed // dropped events that no step tells yet: overflow, age
+}
+
+// memory holds the scopes. The runner's loop alone changes it, under the
+// runner's lock where others read.
+type memory struct {
+	byName map[string]*scope
+	wakes  wakeHeap
+	recent *list.List // loaded scopes, the longest idle first
+	open   int        // scopes with an open window
+}
+
+func newMemory() memory {
+	return memory{byName: make(map[string]*scope), recent: list.New()}
+}
+
+// wakeAt (re)arms the time at which the scope must be looked at.
+func (m *memory) wakeAt(s *scope, at engine.Time, armed bool) {
+	switch {
+	case !armed && s.index >= 0:
+		heap.Remove(&m.wakes, s.index)
+	case armed && s.index < 0:
+		s.wake = at
+		heap.Push(&m.wakes, s)
+	case armed && s.wake != at:
+		s.wake = at
+		heap.Fix(&m.wakes, s.index)
+	}
+}
+
+// due takes a scope whose time to wake has come.
+func (m *memory) due(now engine.Time) *scope {
+	if len(m.wakes) == 0 || m.wakes[0].wake > now {
+		return nil
+	}
+	return heap.Pop(&m.wakes).(*scope) //nolint:forcetypeassert // the heap holds nothing else
+}
+
+func (m *memory) touch(s *scope) {
+	if s.used == nil {
+		s.used = m.recent.PushBack(s)
+		return
+	}
+	m.recent.MoveToBack(s.used)
+}
+
+// forget drops the state of a scope whose row covers it. The time to wake
+// stays: a scope leaves memory, it never settles for want of memory.
+func (m *memory) forget(s *scope) {
+	m.recent.Remove(s.used)
+	s.used, s.state = nil, nil
+	if s.index < 0 && s.call == nil {
+		delete(m.byName, s.name)
+	}
+}
+
+type wakeHeap []*scope
+
+func (h wakeHeap) Len() int           { return len(h) }
+func (h wakeHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
+func (h wakeHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *wakeHeap) Push(x any) {
+	s := x.(*scope) //nolint:forcetypeassert // the heap holds nothing else
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+
+func (h *wakeHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	s.index = -1
+	*h = old[:len(old)-1]
+	return s
+}
+
+// load returns the scope with its state, from memory, from its row, or new.
+func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
+	s := r.mem.byName[name]
+	if s != nil && s.state != nil {
+		return s, nil
+	}
+	state, saved, err := r.readState(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s == nil {
+		s = &scope{name: name, index: -1}
+		r.mem.byName[name] = s
+	}
+	s.state, s.saved = state, saved
+	if len(state.Open.Events) > 0 {
+		r.mem.open++
+	}
+	r.mem.touch(s)
+	return s, nil
+}
+
+func (r *Runner) readState(ctx context.Context, name string) (*engine.State, engine.Position, error) {
+	row, err := r.store.LoadState(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return engine.NewState(name), 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+	}
+	state, err := engine.DecodeState(r.rules, row.Body, row.Format, func(yield func(int64, []byte) error) error {
+		for _, b := range row.Blocks {
+			if err := yield(b.Seq, b.Body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+	}
+	return state, row.Position, nil
+}

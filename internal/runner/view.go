@@ -1,0 +1,214 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"attend/internal/engine"
+	"attend/internal/store"
+)
+
+// ScopeView is S: what a scope holds now (design, section 6). Absent parts are
+// null; times are Unix milliseconds.
+type ScopeView struct {
+	Scope   string       `json:"scope"`
+	Open    *OpenView    `json:"open"`
+	Held    *HeldView    `json:"held"`
+	Judging *JudgingView `json:"judging"`
+	Lanes   *struct{}    `json:"lanes"`  // there are no sinks in this version
+	Policy  uint32       `json:"policy"` // the number of the policy in force
+}
+
+// OpenView is the open window.
+type OpenView struct {
+	Events    int            `json:"events"`
+	Acts      int            `json:"acts"` // flushes included
+	Bytes     int64          `json:"bytes"`
+	Since     engine.Time    `json:"since"`
+	Dropped   int            `json:"dropped"`
+	Gap       bool           `json:"gap"`
+	Deadlines []DeadlineView `json:"deadlines"`
+}
+
+// DeadlineView is an instant at which the open window is due.
+type DeadlineView struct {
+	Reason engine.Reason `json:"reason"`
+	At     engine.Time   `json:"at"`
+	Event  *string       `json:"event"` // id of the event that set it; null for a flush call
+}
+
+// HeldView is a window whose verdict was wait.
+type HeldView struct {
+	ID    string      `json:"id"`
+	Until engine.Time `json:"until"`
+	Waits int         `json:"waits"`
+}
+
+// JudgingView is the window in the judge slot.
+type JudgingView struct {
+	ID      string       `json:"id"`
+	Attempt int          `json:"attempt"`
+	Since   *engine.Time `json:"since"`   // of the running call
+	RetryAt *engine.Time `json:"retryAt"` // of the next attempt
+}
+
+// Scope returns what a scope holds; one that was never heard of holds nothing.
+func (r *Runner) Scope(ctx context.Context, name string) (ScopeView, error) {
+	views, err := r.views(ctx, []string{name})
+	if err != nil {
+		return ScopeView{}, err
+	}
+	return views[0], nil
+}
+
+// Scopes returns scopes by name, after the one given.
+func (r *Runner) Scopes(ctx context.Context, after string, limit int) ([]ScopeView, error) {
+	names, err := r.store.ScopeNames(ctx, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list scopes: %w", err)
+	}
+	r.mu.RLock()
+	for name, s := range r.mem.byName {
+		if name > after && s.state != nil {
+			names = append(names, name)
+		}
+	}
+	r.mu.RUnlock()
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return r.views(ctx, names[:min(len(names), limit)])
+}
+
+func (r *Runner) views(ctx context.Context, names []string) ([]ScopeView, error) {
+	views := make([]ScopeView, len(names))
+	var ids []engine.Position
+	for i, name := range names {
+		v, err := r.view(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		views[i] = v.ScopeView
+		ids = append(ids, v.events...)
+	}
+	recs, err := r.store.Events(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read the events of deadlines: %w", err)
+	}
+	byPosition := make(map[engine.Position]string, len(recs))
+	for i := range recs {
+		byPosition[recs[i].Position] = recs[i].Event.ID
+	}
+	for i := range views {
+		if views[i].Open == nil {
+			continue
+		}
+		for j := range views[i].Open.Deadlines {
+			d := &views[i].Open.Deadlines[j]
+			if len(ids) > 0 && d.Event != nil {
+				if id, ok := byPosition[ids[0]]; ok {
+					*d.Event = id
+				}
+				ids = ids[1:]
+			}
+		}
+	}
+	return views, nil
+}
+
+type viewed struct {
+	ScopeView
+	events []engine.Position // that set deadlines, in order
+}
+
+func (r *Runner) view(ctx context.Context, name string) (viewed, error) {
+	r.mu.RLock()
+	s := r.mem.byName[name]
+	if s != nil && s.state != nil {
+		defer r.mu.RUnlock()
+		return r.show(s.state), nil
+	}
+	r.mu.RUnlock()
+	row, err := r.store.LoadState(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return viewed{ScopeView: ScopeView{Scope: name, Policy: r.Policy().Number}}, nil
+	}
+	if err != nil {
+		return viewed{}, fmt.Errorf("read the state of %q: %w", name, err)
+	}
+	row.Blocks = nil
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	st, err := engine.DecodeView(r.rules, row.Body, row.Format)
+	if err != nil {
+		return viewed{}, fmt.Errorf("read the state of %q: %w", name, err)
+	}
+	return r.show(st), nil
+}
+
+func (r *Runner) show(st *engine.State) viewed {
+	v := viewed{ScopeView: ScopeView{Scope: st.Scope, Policy: r.rules.Latest().Number}}
+	if n := len(st.Open.Events); n > 0 || st.Open.Dropped > 0 || st.Open.Gap {
+		o := &OpenView{Events: n, Bytes: st.Open.Bytes, Dropped: st.Open.Dropped, Gap: st.Open.Gap, Deadlines: []DeadlineView{}}
+		for i := range st.Open.Events {
+			if st.Open.Events[i].Kind.Act() {
+				o.Acts++
+			}
+		}
+		if n > 0 {
+			o.Since = st.Open.Events[0].SeenAt
+		}
+		for _, d := range st.Open.Deadlines() {
+			dv := DeadlineView{Reason: d.Reason, At: d.At}
+			if d.Event != 0 {
+				dv.Event = new(string)
+				v.events = append(v.events, d.Event)
+			}
+			o.Deadlines = append(o.Deadlines, dv)
+		}
+		v.Open = o
+	}
+	if h := st.Held; h != nil {
+		v.Held = &HeldView{ID: h.Settled.Window, Until: h.Until, Waits: h.Waits}
+	}
+	if slot := st.Slot; slot != nil {
+		j := &JudgingView{ID: slot.Settled.Window, Attempt: slot.Attempt}
+		switch slot.Phase {
+		case engine.PhaseCalling:
+			j.Since = &slot.Since
+		case engine.PhaseBackoff:
+			j.RetryAt = &slot.Failed.RetryAt
+		case engine.PhaseClosed, engine.PhaseDead:
+		}
+		v.Judging = j
+	}
+	return v
+}
+
+// readyLag is how far behind the head the fold may be.
+const readyLag = 5000 // milliseconds
+
+// Ready returns nil when the fold has caught up with the log after the start
+// and is within five seconds of its head.
+func (r *Runner) Ready(ctx context.Context) error {
+	if !r.caughtUp.Load() {
+		return errors.New("the runner is still reading the log")
+	}
+	head, err := r.store.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("the store does not answer: %w", err)
+	}
+	applied := engine.Position(r.applied.Load())
+	if applied >= head.Position {
+		return nil
+	}
+	recs, err := r.store.Read(ctx, applied, 1)
+	if err != nil {
+		return fmt.Errorf("the store does not answer: %w", err)
+	}
+	if len(recs) > 0 && int64(recs[0].Stamp) < r.now()-readyLag {
+		return fmt.Errorf("the runner is %d records behind the head of the log", head.Position-applied)
+	}
+	return nil
+}
