@@ -55,10 +55,10 @@ func (r *Rules) Apply(rec Record) error {
 	}
 	switch {
 	case rec.Step.Kind == StepPolicy && rec.Step.Policy != nil:
-		p := rec.Step.Policy
-		if len(r.policies) > 0 && p.Number <= r.Latest().Number {
+		if len(r.policies) > 0 && rec.Step.Policy.Number <= r.Latest().Number {
 			return nil // read twice
 		}
+		p := new(*rec.Step.Policy) // the record may be shared
 		if err := p.Compile(); err != nil {
 			return err
 		}

@@ -72,6 +72,7 @@ type Runner struct {
 	touched  map[*scope]struct{} // to be looked at in this pass
 	order    []*scope            // touched, in order
 	applied  atomic.Int64
+	restored bool
 	liveFrom engine.Position // records after it came while the daemon ran
 	caughtUp atomic.Bool
 
@@ -114,8 +115,11 @@ const (
 // context ends. It then breaks off running judge calls in a way that does not
 // count as an attempt, saves the states and returns nil.
 func (r *Runner) Run(ctx context.Context) error {
-	if err := r.retry(ctx, "restore", r.restore); err != nil {
-		return ignoreEnd(ctx, err)
+	if err := r.Restore(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
 	}
 	grown := make(chan struct{}, 1)
 	idle := make(chan engine.Position, 1)
@@ -139,10 +143,15 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+// Restore takes the right to write and reads the policies, so that events can
+// be accepted; Run does it where nobody has. It tries again for as long as the
+// store does not answer.
+func (r *Runner) Restore(ctx context.Context) error {
+	if r.restored {
 		return nil
 	}
+	err := r.retry(ctx, "restore", r.restore)
+	r.restored = err == nil
 	return err
 }
 
