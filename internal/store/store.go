@@ -42,6 +42,9 @@ var (
 	ErrLocked = errors.New("locked: another attend daemon has this store")
 	// ErrClosed: the store has been closed.
 	ErrClosed = errors.New("store closed")
+	// ErrInvalid: the call breaks the contract (Entry.Check). It is a fault of
+	// the caller and fails the same way each time.
+	ErrInvalid = errors.New("invalid entry")
 )
 
 // Fence is the right to write the steps of a shard: the token of the lease
@@ -109,6 +112,10 @@ type Log interface {
 	// It returns when they are durable. Owner's entries go before others that
 	// wait. An error concerns the call as a whole (ErrUnavailable, ErrClosed, or
 	// the context's); then every receipt's outcome is unknown.
+	//
+	// The store keeps what the entries point to, and hands it out again by Read:
+	// the caller must not change it afterwards, whatever the outcome. Strings
+	// are kept byte for byte, zero bytes too; empty Data counts as absent.
 	Append(ctx context.Context, entries ...Entry) ([]Receipt, error)
 
 	// Head returns the end of what has been committed.
