@@ -122,10 +122,9 @@ func decodeToken(s string, what byte) (token, error) {
 	if position > 1<<63-1 {
 		return token{}, fmt.Errorf("%w: its position is out of range", ErrMalformed)
 	}
-	return token{
-		what:     what,
-		epoch:    string(body[3 : 3+epochLen]),
-		position: engine.Position(position),
-		mark:     binary.BigEndian.Uint32(rest[8:]),
-	}, nil
+	mark := binary.BigEndian.Uint32(rest[8:])
+	if what == whatCursor && mark != 0 {
+		return token{}, fmt.Errorf("%w: it carries what a cursor does not", ErrMalformed)
+	}
+	return token{what: what, epoch: string(body[3 : 3+epochLen]), position: engine.Position(position), mark: mark}, nil
 }

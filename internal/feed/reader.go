@@ -129,23 +129,21 @@ type budget struct {
 	items int
 	bytes int // 0 for any number
 	size  func(*Item) int
+	taken struct{ items, bytes int }
 }
 
-// take reports whether one more item fits, and takes it off.
-func (b *budget) take(it *Item, first bool) bool {
-	if b.items == 0 {
+// take reports whether one more item fits, and counts it.
+func (b *budget) take(it *Item) bool {
+	if b.taken.items == b.items {
 		return false
 	}
-	b.items--
-	if b.bytes == 0 {
-		return true
+	if b.bytes > 0 {
+		b.taken.bytes += b.size(it)
+		if b.taken.bytes > b.bytes && b.taken.items > 0 {
+			return false
+		}
 	}
-	size := b.size(it)
-	if size >= b.bytes {
-		b.items, b.bytes = 0, 1
-		return first
-	}
-	b.bytes -= size
+	b.taken.items++
 	return true
 }
 
@@ -175,7 +173,7 @@ func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *
 				page.Next = it.Position
 				continue
 			}
-			if !b.take(it, len(page.Items) == 0) {
+			if !b.take(it) {
 				page.More, page.Next = true, it.Position-1
 				return page, nil
 			}
