@@ -1,0 +1,67 @@
+package api
+
+import (
+	"net/http"
+
+	"attend/internal/feed"
+)
+
+// consumerList is the answer of GET /v1/consumers.
+type consumerList struct {
+	Consumers []feed.Consumer `json:"consumers"`
+}
+
+// listConsumers answers GET /v1/consumers, ordered by name.
+func (a *API) listConsumers(w http.ResponseWriter, r *http.Request) error {
+	if q := parseQuery(r); q.err != nil {
+		return q.err
+	}
+	all, err := a.Consumers.List(r.Context())
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = []feed.Consumer{}
+	}
+	return writeJSON(w, http.StatusOK, consumerList{all})
+}
+
+// showConsumer answers GET /v1/consumers/{name}.
+func (a *API) showConsumer(w http.ResponseWriter, r *http.Request) error {
+	name, err := consumerName(r)
+	if err != nil {
+		return err
+	}
+	all, err := a.Consumers.List(r.Context())
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return writeJSON(w, http.StatusOK, all[i])
+		}
+	}
+	return unknown(feed.ErrNoConsumer, feed.ErrNoConsumer, "consumer", name)
+}
+
+// deleteConsumer answers DELETE /v1/consumers/{name}: its position is
+// forgotten, its waiting call ends, and the next call under the name begins a
+// new one.
+func (a *API) deleteConsumer(w http.ResponseWriter, r *http.Request) error {
+	name, err := consumerName(r)
+	if err != nil {
+		return err
+	}
+	if err := a.Consumers.Delete(r.Context(), name); err != nil {
+		return unknown(err, feed.ErrNoConsumer, "consumer", name)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func consumerName(r *http.Request) (string, error) {
+	if q := parseQuery(r); q.err != nil {
+		return "", q.err
+	}
+	return segment(r)
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	strict "github.com/go-json-experiment/json"
+
+	"attend/internal/problem"
+	"attend/internal/store"
+)
+
+// Codes of the problems that the handlers answer with.
+const (
+	codeParameter   = "invalidParameter"
+	codeCursor      = "invalidCursor"
+	codeBody        = "invalidBody"
+	codeTooLarge    = "bodyTooLarge"
+	codeMediaType   = "unsupportedMediaType"
+	codeNotFound    = "notFound"
+	codeExpired     = "expired"
+	codeStage       = "notRequeueable"
+	codeUnavailable = "unavailable"
+	codeInternal    = "internal"
+)
+
+// refusal is an error whose text is meant for the caller.
+type refusal struct {
+	status int
+	code   string
+	detail string
+}
+
+// Error returns the detail.
+func (r *refusal) Error() string { return r.detail }
+
+func refuse(status int, code, format string, args ...any) error {
+	return &refusal{status, code, fmt.Sprintf(format, args...)}
+}
+
+// unknown turns "not found" into an answer that names what was asked for.
+func unknown(err, notFound error, what, id string) error {
+	if !errors.Is(err, notFound) {
+		return err
+	}
+	return refuse(http.StatusNotFound, codeNotFound, "there is no %s %q, or it is no longer kept", what, id)
+}
+
+// fail answers an error. What is not meant for the caller is logged, and told
+// in general words.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		problem.New(refused.status, refused.code, refused.detail).Write(w)
+	case r.Context().Err() != nil:
+		// The caller has gone: nobody reads an answer.
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, context.DeadlineExceeded):
+		a.Logger.WarnContext(r.Context(), "the store does not answer", "route", describeRoute(r), "error", err)
+		w.Header().Set("Retry-After", "1")
+		problem.New(http.StatusServiceUnavailable, codeUnavailable, "the store does not answer: try again").Write(w)
+	default:
+		a.Logger.ErrorContext(r.Context(), "request failed", "route", describeRoute(r), "error", err)
+		problem.New(http.StatusInternalServerError, codeInternal, "the daemon met a fault of its own: its log tells more").Write(w)
+	}
+}
+
+// writeJSON answers with a JSON body. An error while writing means that the
+// caller has gone; one while encoding is returned before anything is written.
+func writeJSON(w http.ResponseWriter, status int, body any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // data is shown as it was sent
+	if err := enc.Encode(body); err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+	return nil
+}
+
+// readJSON reads a small JSON object into body. Unknown members are refused:
+// a misspelt one would change what the call does; so are duplicates. curl is a
+// line that would have been understood.
+func readJSON(w http.ResponseWriter, r *http.Request, body any, curl string) error {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, codeMediaType, "Content-Type is %q: want application/json, as in: %s", r.Header.Get("Content-Type"), curl)
+	}
+	var large *http.MaxBytesError
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	switch {
+	case errors.As(err, &large):
+		return refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is over %d bytes", maxBodyBytes)
+	case err != nil:
+		return refuse(http.StatusBadRequest, codeBody, "the body did not come whole")
+	}
+	if err := strict.Unmarshal(b, body, strict.RejectUnknownMembers(true)); err != nil {
+		return refuse(http.StatusBadRequest, codeBody, "the body cannot be read: %v; it should look like: %s", err, curl)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+
+	"attend/internal/store"
+)
+
+// scopePage is the answer of GET /v1/scopes.
+type scopePage struct {
+	Scopes []any `json:"scopes"`
+	// Cursor goes into `after` of the next request; null at the end.
+	Cursor *string `json:"cursor"`
+}
+
+// listScopes answers GET /v1/scopes, ordered by name.
+func (a *API) listScopes(w http.ResponseWriter, r *http.Request) error {
+	q := parseQuery(r, "after", "limit")
+	limit, cursor := q.limit(), q.one("after")
+	if q.err != nil {
+		return q.err
+	}
+	after, err := decodeScopeCursor(cursor)
+	if err != nil {
+		return err
+	}
+	views, err := a.Scopes.Scopes(r.Context(), after, limit)
+	if err != nil {
+		return err
+	}
+	page := scopePage{Scopes: make([]any, len(views))}
+	for i := range views {
+		page.Scopes[i] = views[i].View
+	}
+	if len(views) == limit {
+		next := encodeScopeCursor(views[limit-1].Scope)
+		page.Cursor = &next
+	}
+	return writeJSON(w, http.StatusOK, page)
+}
+
+// showScope answers GET /v1/scopes/{scope}.
+func (a *API) showScope(w http.ResponseWriter, r *http.Request) error {
+	if q := parseQuery(r); q.err != nil {
+		return q.err
+	}
+	scope, err := segment(r)
+	if err != nil {
+		return err
+	}
+	if err := checkScope(scope); err != nil {
+		return err
+	}
+	view, err := a.Scopes.Scope(r.Context(), scope)
+	if errors.Is(err, store.ErrNotFound) {
+		return refuse(http.StatusNotFound, codeNotFound, "nothing is known of scope %q: no event has come, or everything is settled and forgotten", scope)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, view.View)
+}
+
+// scopeCursorMark begins every cursor of this list, so that none of another
+// kind is taken for one.
+const scopeCursorMark = "s1."
+
+func encodeScopeCursor(scope string) string {
+	return scopeCursorMark + base64.RawURLEncoding.EncodeToString([]byte(scope))
+}
+
+func decodeScopeCursor(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	encoded, marked := strings.CutPrefix(s, scopeCursorMark)
+	scope, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	if !marked || err != nil || checkScope(string(scope)) != nil {
+		return "", refuse(http.StatusBadRequest, codeCursor, "after is no cursor of this list: send back the string as it was given out")
+	}
+	return string(scope), nil
+}
