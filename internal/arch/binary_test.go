@@ -18,8 +18,6 @@ var unlinked = []struct{ path, why string }{
 	{"go.uber.org/goleak", "for tests"},
 	{"github.com/google/go-cmp", "for tests: it panics where it does not understand"},
 	{"github.com/rogpeppe/go-internal", "for tests"},
-	{"net/http/pprof", "it registers itself on the default mux"},
-	{"expvar", "it registers itself on the default mux"},
 	{"plugin", "no code is loaded while running"},
 	{"runtime/cgo", "the binary is static and pure Go"},
 }

@@ -125,6 +125,21 @@ func TestDockerfile_GoIsTheModulesGo(t *testing.T) {
 	}
 }
 
+// .dockerignore keeps everything out but what it names: a package that it does
+// not name breaks the image's build, and nothing else's.
+func TestDockerfile_ContextHoldsEveryPackage(t *testing.T) {
+	ignore := string(readFile(t, filepath.Join(root(t), ".dockerignore")))
+	for _, needed := range append(goList(t, "-deps", "./cmd/attend"), &pkg{ImportPath: modulePath + "/go.mod"}, &pkg{ImportPath: modulePath + "/go.sum"}) {
+		if !inModule(needed.ImportPath) {
+			continue
+		}
+		top, _, _ := strings.Cut(needed.rel(), "/")
+		if !strings.Contains(ignore, "\n!"+top+"\n") {
+			t.Errorf("%s is needed, and .dockerignore leaves %s out", needed.rel(), top)
+		}
+	}
+}
+
 // The build line is run as it stands, but for the place of its output.
 func TestDockerfile_BuildLineGivesAStaticBinary(t *testing.T) {
 	build, _ := dockerfile(t)

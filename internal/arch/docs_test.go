@@ -33,7 +33,9 @@ type project struct {
 // docFindings checks one document: what it links to and names must exist.
 func docFindings(rel, text string, p *project) []string {
 	var found []string
-	missing := func(what, name string) { found = append(found, fmt.Sprintf("%s: %s %s does not exist", rel, what, name)) }
+	missing := func(what, name string) {
+		found = append(found, fmt.Sprintf("%s: %s %s does not exist", rel, what, name))
+	}
 	for _, m := range docLink.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(m[1], "://") && !p.exists(path.Join(path.Dir(rel), m[1])) {
 			missing("the linked file", m[1])

@@ -34,6 +34,7 @@ var layers = []layer{
 		[]string{
 			"internal/ingest", "internal/runner", "internal/mcpserve", "internal/api", "internal/config",
 			"internal/store/*", "internal/judge/*", "internal/sink", "internal/sink/*", "internal/source", "internal/source/*",
+			"internal/replay", "examples",
 		},
 	},
 	{
@@ -69,7 +70,7 @@ var owned = []struct {
 	{"github.com/spf13/viper", []string{"cmd/attend", "internal/config"}, "it lower-cases and splits keys: scalars only, in one place"},
 	{"modernc.org/sqlite", []string{"internal/store/sqlite"}, "a database driver stays behind the store's contract"},
 	{"database/sql", []string{"internal/store/sqlite", "internal/store/postgres"}, "SQL stays behind the store's contract"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"internal/mcpserve", "internal/source"}, "the protocol stays in the package that speaks it"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"internal/mcpserve", "internal/source", "cmd/attend"}, "the protocol stays in the package that speaks it; the demo's agent is a real client"},
 	{"github.com/klauspost/compress", []string{"internal/ingest"}, "expanded bytes are counted in one place"},
 }
 

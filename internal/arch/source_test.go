@@ -2,6 +2,7 @@ package arch
 
 import (
 	"go/ast"
+	"go/types"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,9 @@ var sourceRules = []sourceRule{
 		why:  "a skipped test proves nothing and looks like one that does",
 		check: func(r *sourceRule, u *unit, f *ast.File) {
 			ast.Inspect(f, func(n ast.Node) bool {
+				if fn, ok := n.(*ast.FuncLit); ok && takesRapid(fn) {
+					return false // there it draws another sample
+				}
 				call, ok := n.(*ast.CallExpr)
 				if !ok || !u.isTest(f) {
 					return true
@@ -109,9 +113,18 @@ var sourceRules = []sourceRule{
 				return true
 			})
 		},
-		bad:  []string{`import "testing"; func TestX(t *testing.T) { t.Skip("later") }`},
-		good: []string{"import \"testing\"; func TestX(t *testing.T) {\nt.Skip() //arch:skip needs root, and make test runs as root\n}"},
+		bad: []string{`import "testing"; func TestX(t *testing.T) { t.Skip("later") }`},
+		good: []string{
+			"import \"testing\"; func TestX(t *testing.T) {\nt.Skip() //arch:skip needs root, and make test runs as root\n}",
+			`import ("testing"; "pgregory.net/rapid"); func TestX(t *testing.T) { rapid.Check(t, func(t *rapid.T) { t.Skip() }) }`,
+		},
 	},
+}
+
+// takesRapid reports whether a function's only parameter is a *rapid.T.
+func takesRapid(fn *ast.FuncLit) bool {
+	params := fn.Type.Params.List
+	return len(params) == 1 && types.ExprString(params[0].Type) == "*rapid.T"
 }
 
 // calls visits every call of a function of an imported package.
