@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -56,6 +54,7 @@ func advertise(next mcp.MethodHandler) mcp.MethodHandler {
 
 // complete says in every result of the 2025 revisions that it is final, as the
 // SDK does in those of 2026-07-28: a client need not know the era to read one.
+// The answer to a ping stays empty: there are clients that take no member in it.
 func complete(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
@@ -79,17 +78,4 @@ func (r *completeResult) MarshalJSON() ([]byte, error) {
 		member += ","
 	}
 	return append([]byte(member), b[1:]...), nil
-}
-
-// onlyTools answers the methods of features that are not declared as unknown;
-// the SDK by itself answers some of them with empty lists.
-func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		for _, feature := range []string{"prompts/", "resources/", "completion/", "logging/"} {
-			if strings.HasPrefix(method, feature) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + method}
-			}
-		}
-		return next(ctx, method, req)
-	}
 }

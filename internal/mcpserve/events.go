@@ -53,7 +53,7 @@ func (s *Server) eventsMethod(ctx context.Context, req *jsonrpc.Request) (map[st
 	case "events/subscribe", "events/unsubscribe":
 		return nil, s.unsupported(params, "webhook")
 	default:
-		return nil, rpcError(jsonrpc.CodeMethodNotFound, nil, "method not found: %s", req.Method)
+		return nil, unknownMethod(req.Method)
 	}
 }
 
@@ -118,11 +118,7 @@ func (s *Server) pollArguments(params map[string]json.RawMessage, caller *Caller
 	if unknown != nil {
 		return nil, unknown
 	}
-	raw, err := json.Marshal(params)
-	if err != nil {
-		return nil, rpcError(jsonrpc.CodeInternalError, nil, "internal error")
-	}
-	if _, bad := s.poll.check(raw); bad != nil {
+	if bad := s.poll.check(params); bad != nil {
 		return nil, invalidParams(bad.path, bad.reason)
 	}
 	a := &pollArguments{kind: kind, limit: defaultPollEvents}

@@ -65,11 +65,13 @@ func eventTypes() ([]*eventType, error) {
 
 // filter makes a feed's filter of a subscription's arguments.
 func (t *eventType) filter(arguments json.RawMessage, caller *Caller) (feed.Filter, *fault) {
-	if string(arguments) == "null" {
-		arguments = nil
+	var members map[string]json.RawMessage
+	if len(arguments) > 0 {
+		if err := json.Unmarshal(arguments, &members); err != nil {
+			return feed.Filter{}, &fault{"", "must be an object"}
+		}
 	}
-	members, bad := t.arguments.check(arguments)
-	if bad != nil {
+	if bad := t.arguments.check(members); bad != nil {
 		return feed.Filter{}, bad
 	}
 	f := feed.Filter{Kinds: []feed.Kind{t.kind}, Visible: caller.visible()}

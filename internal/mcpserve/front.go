@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,19 +89,38 @@ func decode(body []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	if !json.Valid(body) {
 		return nil, rpcError(jsonrpc.CodeParseError, nil, "the body is not one JSON value")
 	}
+	if bad := checkID(body); bad != nil {
+		return nil, bad
+	}
 	msg, err := jsonrpc.DecodeMessage(body)
 	if err != nil {
-		return nil, rpcError(jsonrpc.CodeInvalidRequest, nil, "not a JSON-RPC message: %v", err)
+		return nil, rpcError(jsonrpc.CodeInvalidRequest, nil, "the body is not a JSON-RPC 2.0 message")
 	}
 	return msg, nil
 }
 
+// checkID refuses ids that would not come back as they were sent: null, which
+// the protocol excludes, fractions, and integers that a float64 cannot hold.
+func checkID(body []byte) *jsonrpc.Error {
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(body, &m) != nil || len(m.ID) == 0 || m.ID[0] == '"' {
+		return nil // no object, no id or a string: what is wrong, others say
+	}
+	const most = 1 << 53
+	if n, err := strconv.ParseInt(string(m.ID), 10, 64); err != nil || n < -most || n > most {
+		return rpcError(jsonrpc.CodeInvalidRequest, nil, "the id must be a string or an integer")
+	}
+	return nil
+}
+
 // request finds out the era and the session of a request, gives it a context
-// that ends when the caller goes or cancels, and passes it on.
+// that ends when the caller goes or cancels, and has it answered.
 func (s *Server) request(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte) {
 	modern := isModern(r)
-	ours := strings.HasPrefix(req.Method, "events/")
-	if ours {
+	sdk := forSDK(req.Method, modern)
+	if !sdk {
 		if bad := checkEra(r, req); bad != nil {
 			s.metrics.request(req.Method, false)
 			s.fail(w, req.ID, bad, modern)
@@ -110,21 +130,35 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, req *jsonrpc.Re
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	if !modern {
-		done, ok := s.enterSession(w, r, req, cancel)
+		leave, ok := s.enterSession(w, r, req, cancel)
 		if !ok {
 			return
 		}
-		defer done()
+		defer leave()
 	}
 	switch {
-	case !modern && req.Method == "notifications/cancelled":
-		w.WriteHeader(http.StatusAccepted) // enterSession has done it
-	case ours && !req.IsCall():
+	case !req.IsCall(): // nothing that may be notified asks for more than that
 		w.WriteHeader(http.StatusAccepted)
-	case ours:
+	case sdk:
+		s.passOn(ctx, w, r, req, body, modern)
+	case strings.HasPrefix(req.Method, "events/"):
 		s.serveEvents(ctx, w, req, modern)
 	default:
-		s.passOn(ctx, w, r, req, body, modern)
+		s.metrics.request(req.Method, false)
+		s.fail(w, req.ID, unknownMethod(req.Method), modern)
+	}
+}
+
+// forSDK tells which methods the SDK answers. It would answer others, too: for
+// prompts and resources, which are not declared here, with empty lists.
+func forSDK(method string, modern bool) bool {
+	switch method {
+	case "initialize", "server/discover", "ping", "tools/list", "tools/call":
+		return true
+	case "subscriptions/listen":
+		return modern
+	default:
+		return false
 	}
 }
 
@@ -150,9 +184,7 @@ func callOf(ctx context.Context) call {
 
 // passOn lets the SDK answer.
 func (s *Server) passOn(ctx context.Context, w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte, modern bool) {
-	if req.IsCall() {
-		s.metrics.request(req.Method, true)
-	}
+	s.metrics.request(req.Method, true)
 	if req.Method == "initialize" && !modern {
 		w = &sessionWriter{ResponseWriter: w, open: func() string {
 			caller := s.opts.Caller(ctx)

@@ -175,7 +175,7 @@ func (s *Server) newSDK() (http.Handler, error) {
 		Capabilities: caps,
 		Logger:       s.log,
 	})
-	server.AddReceivingMiddleware(complete, advertise, onlyTools)
+	server.AddReceivingMiddleware(complete, advertise)
 	for _, t := range []*tool{s.waitTool(), s.pushTool(), s.flushTool()} {
 		if err := s.addTool(server, t); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,14 +14,14 @@ import (
 //go:embed schemas/*.json
 var schemaFiles embed.FS //arch:constant written by the compiler
 
-// shape is the JSON Schema of an object whose members are checked one by one,
-// so that a fault names its member.
+// shape is a JSON Schema to hold arguments to. The library says whether they
+// fit; the parts tell which one does not, and what would.
 type shape struct {
 	raw      json.RawMessage
-	required []string
-	open     bool // further members are let through
-	members  map[string]*jsonschema.Resolved
-	names    []string // of members, sorted
+	schema   *jsonschema.Schema
+	resolved *jsonschema.Resolved
+	members  map[string]*shape // of an object
+	items    *shape            // of a list
 }
 
 // readSchema returns an embedded schema as it is shown to clients.
@@ -38,30 +39,41 @@ func readShape(name string) (*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(raw, &schema); err != nil {
+	schema := new(jsonschema.Schema)
+	if err := json.Unmarshal(raw, schema); err != nil {
 		return nil, fmt.Errorf("parse schema %s: %w", name, err)
 	}
-	s := &shape{raw: raw, required: schema.Required, open: schema.AdditionalProperties == nil, members: make(map[string]*jsonschema.Resolved)}
-	for member, sub := range schema.Properties { //arch:sorted into a map and a list sorted below
-		resolved, err := sub.Resolve(nil)
-		if err != nil {
-			return nil, fmt.Errorf("resolve schema %s/%s: %w", name, member, err)
-		}
-		s.members[member] = resolved
-		s.names = append(s.names, member)
+	s, err := newShape(schema)
+	if err != nil {
+		return nil, fmt.Errorf("resolve schema %s: %w", name, err)
 	}
-	slices.Sort(s.names)
+	s.raw = raw
 	return s, nil
 }
 
-// fault is a parameter that does not fit.
+func newShape(schema *jsonschema.Schema) (s *shape, err error) {
+	s = &shape{schema: schema, members: make(map[string]*shape)}
+	if schema.Items != nil {
+		if s.items, err = newShape(schema.Items.CloneSchemas()); err != nil {
+			return nil, err
+		}
+	}
+	for name, member := range schema.Properties { //arch:sorted into a map
+		if s.members[name], err = newShape(member.CloneSchemas()); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	s.resolved, err = schema.Resolve(nil)
+	return s, err
+}
+
+// fault is an argument that does not fit.
 type fault struct {
 	path   string // JSON pointer
 	reason string
 }
 
-// Error reads well at the end of "cannot do that: ".
+// Error names the argument, where it is one.
 func (f *fault) Error() string {
 	if f.path == "" {
 		return f.reason
@@ -69,60 +81,63 @@ func (f *fault) Error() string {
 	return f.path + ": " + f.reason
 }
 
-// check reads an object and holds each member to its schema. An absent value
-// is an empty object.
-func (s *shape) check(raw json.RawMessage) (map[string]json.RawMessage, *fault) {
-	var members map[string]json.RawMessage
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &members); err != nil {
-			return nil, &fault{"", "must be an object"}
-		}
-	}
-	given := make([]string, 0, len(members))
-	for member := range members { //arch:sorted on the next line
-		given = append(given, member)
-	}
-	slices.Sort(given) // so that of several faults the same is reported each time
-	for _, member := range given {
-		path := "/" + pointerEscape(member)
-		schema := s.members[member]
-		if schema == nil {
-			if s.open {
-				continue
-			}
-			return nil, &fault{path, "unknown; there are " + strings.Join(s.names, ", ")}
-		}
+// check holds the members of an object to the shape. Of several faults the
+// first by name is reported.
+func (s *shape) check(members map[string]json.RawMessage) *fault {
+	object := make(map[string]any, len(members))
+	for name, raw := range members { //arch:sorted into a map
 		var value any
-		if err := json.Unmarshal(members[member], &value); err != nil {
-			return nil, &fault{path, "is not JSON"}
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return &fault{"/" + pointerEscape(name), "is not JSON"}
 		}
-		if err := schema.Validate(value); err != nil {
-			return nil, &fault{path, reasonOf(err)}
-		}
+		object[name] = value
 	}
-	for _, member := range s.required {
-		if _, ok := members[member]; !ok {
-			return nil, &fault{"/" + pointerEscape(member), "is required"}
-		}
-	}
-	return members, nil
+	return s.find(object, "")
 }
 
-// reasonOf takes the library's breadcrumbs off an error of validation.
-func reasonOf(err error) string {
-	reason := err.Error()
-	for strings.HasPrefix(reason, "validating ") {
-		_, rest, ok := strings.Cut(reason, ": ")
-		if !ok {
-			break
+// find looks for the innermost part of a value that does not fit.
+func (s *shape) find(value any, path string) *fault {
+	if s.resolved.Validate(value) == nil {
+		return nil
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		if bad := s.findMember(value, path); bad != nil {
+			return bad
 		}
-		reason = rest
+	case []any:
+		for i := range value {
+			if s.items == nil {
+				break
+			}
+			if bad := s.items.find(value[i], fmt.Sprintf("%s/%d", path, i)); bad != nil {
+				return bad
+			}
+		}
 	}
-	const longest = 300 // a value may be quoted in it
-	if len(reason) > longest {
-		reason = strings.ToValidUTF8(reason[:longest], "") + "…"
+	return &fault{path, "must be " + wanted(s.schema)}
+}
+
+func (s *shape) findMember(object map[string]any, path string) *fault {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		at := path + "/" + pointerEscape(name)
+		member := s.members[name]
+		if member == nil {
+			if s.schema.AdditionalProperties == nil {
+				continue
+			}
+			return &fault{at, "is unknown; there are " + strings.Join(slices.Sorted(maps.Keys(s.members)), ", ")}
+		}
+		if bad := member.find(object[name], at); bad != nil {
+			return bad
+		}
 	}
-	return reason
+	for _, name := range s.schema.Required {
+		if _, ok := object[name]; !ok {
+			return &fault{path + "/" + pointerEscape(name), "is required"}
+		}
+	}
+	return nil
 }
 
 func pointerEscape(s string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(s) }

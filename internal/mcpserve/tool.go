@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -60,7 +61,10 @@ func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.R
 	if !caller.may(t.right, "") {
 		return refusal("%s needs the right %q", t.name, t.right), nil
 	}
-	args, bad := input.check(withoutNulls(raw))
+	args, bad := toolArguments(raw)
+	if bad == nil {
+		bad = input.check(args)
+	}
 	if bad != nil {
 		return refusal("%s", bad.Error()), nil
 	}
@@ -79,23 +83,17 @@ func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.R
 	}, nil
 }
 
-// withoutNulls leaves out members that are null: some hosts send every
-// argument that they were not given as one.
-func withoutNulls(raw json.RawMessage) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil {
-		return raw
-	}
-	for name, value := range members { //arch:sorted each by itself
-		if string(value) == "null" {
-			delete(members, name)
+// toolArguments reads a call's arguments. Those that are null are left out:
+// some hosts send every argument that the model did not give as one.
+func toolArguments(raw json.RawMessage) (map[string]json.RawMessage, *fault) {
+	var args map[string]json.RawMessage
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &args); err != nil {
+			return nil, &fault{"", "the arguments must be an object"}
 		}
 	}
-	b, err := json.Marshal(members)
-	if err != nil {
-		return raw
-	}
-	return b
+	maps.DeleteFunc(args, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+	return args, nil
 }
 
 // toolError tells the caller's faults from the daemon's.

@@ -1,6 +1,7 @@
 package mcpserve
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -45,19 +46,25 @@ func forbidden(reason, format string, args ...any) *jsonrpc.Error {
 	return rpcError(codeForbidden, map[string]any{"reason": reason}, format, args...)
 }
 
-// statusOf gives the HTTP status of an answer. Up to 2025-11-25 an error is a
-// body in a 200; 2026-07-28 has a status for those that concern the request.
+func unknownMethod(method string) *jsonrpc.Error {
+	return rpcError(jsonrpc.CodeMethodNotFound, nil, "method not found: %q", method)
+}
+
+// statusOf gives the HTTP status of an answer. What is wrong with the message
+// itself or its headers is a 400. For the rest an error is a body in a 200 up
+// to 2025-11-25; 2026-07-28 has a status for those that concern the request.
 func statusOf(e *jsonrpc.Error, modern bool) int {
-	switch {
-	case e.Code == jsonrpc.CodeParseError || e.Code == jsonrpc.CodeInvalidRequest:
+	switch e.Code {
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, mcp.CodeHeaderMismatch, mcp.CodeUnsupportedProtocolVersion:
 		return http.StatusBadRequest
-	case !modern:
+	}
+	if !modern {
 		return http.StatusOK
 	}
 	switch e.Code {
 	case jsonrpc.CodeMethodNotFound:
 		return http.StatusNotFound
-	case jsonrpc.CodeInvalidParams, mcp.CodeHeaderMismatch, mcp.CodeMissingRequiredClientCapabilities, mcp.CodeUnsupportedProtocolVersion:
+	case jsonrpc.CodeInvalidParams, mcp.CodeMissingRequiredClientCapabilities:
 		return http.StatusBadRequest
 	default:
 		return http.StatusOK
@@ -67,6 +74,9 @@ func statusOf(e *jsonrpc.Error, modern bool) int {
 // answer writes one response as JSON.
 func (s *Server) answer(w http.ResponseWriter, status int, resp *jsonrpc.Response) {
 	body, err := jsonrpc.EncodeMessage(resp)
+	if err == nil && !resp.ID.IsValid() { // the encoder leaves it out
+		body = bytes.Replace(body, []byte(`{"jsonrpc":"2.0",`), []byte(`{"jsonrpc":"2.0","id":null,`), 1)
+	}
 	if err != nil {
 		s.log.Error("encode an MCP answer", "err", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
