@@ -68,7 +68,8 @@ func (r *Rules) Apply(rec Record) error {
 		i := slices.IndexFunc(r.silences, func(o Silence) bool { return o.ID == s.ID })
 		switch {
 		case s.Ended && i >= 0:
-			r.silences[i].Until = min(r.silences[i].Until, rec.Stamp)
+			// What is due at the stamp comes before the record.
+			r.silences[i].Until = min(r.silences[i].Until, rec.Stamp+1)
 		case i < 0 && !s.Ended:
 			s.Since = rec.Stamp
 			r.silences = append(r.silences, s)
@@ -97,11 +98,12 @@ func (r *Rules) Policies() []Record {
 // Silences returns every silence known.
 func (r *Rules) Silences() []Silence { return slices.Clone(r.silences) }
 
-// At returns the policy in force at an instant: the newest with a stamp at or
-// before it, else the oldest.
+// At returns the policy in force for what is due at an instant: the newest
+// with a stamp before it, else the oldest. A record of the same instant comes
+// after what is due, and who folds the log again knows it from the start.
 func (r *Rules) At(t Time) *Policy {
 	for i := len(r.policies) - 1; i >= 0; i-- {
-		if r.policies[i].at <= t || i == 0 {
+		if r.policies[i].at < t || i == 0 {
 			return r.policies[i].value
 		}
 	}
@@ -125,7 +127,7 @@ func (r *Rules) Numbered(n uint32) *Policy {
 func (r *Rules) silencedBy(scope string, members Members, due Time) (id string, ok bool) {
 	for i := range r.silences {
 		s := &r.silences[i]
-		if due < s.Since || due >= s.Until || !Glob(s.Scope, scope) {
+		if due <= s.Since || due >= s.Until || !Glob(s.Scope, scope) {
 			continue
 		}
 		if s.covers(members) {
