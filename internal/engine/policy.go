@@ -179,7 +179,7 @@ func (p *Policy) For(scope string) *Settings {
 // patternTable finds the most specific pattern that matches a name.
 type patternTable struct {
 	exact map[string]string // literal name → the pattern as written
-	globs []glob            // most specific first
+	globs []glob            // most specific first, "*" last
 }
 
 type glob struct{ pattern, prefix string }
@@ -189,18 +189,34 @@ func newPatternTable(patterns []string) patternTable {
 	for _, p := range patterns {
 		prefix, whole := literalPrefix(p)
 		if whole {
-			t.exact[prefix] = p
+			// Written plainly it goes before the same with escapes.
+			if _, ok := t.exact[prefix]; !ok || p == prefix {
+				t.exact[prefix] = p
+			}
 			continue
 		}
 		t.globs = append(t.globs, glob{p, prefix})
 	}
 	slices.SortFunc(t.globs, func(a, b glob) int {
 		return cmp.Or(
+			last(a.pattern == "*", b.pattern == "*"),
 			cmp.Compare(len(b.prefix), len(a.prefix)),
 			cmp.Compare(len(b.pattern), len(a.pattern)),
 			cmp.Compare(a.pattern, b.pattern))
 	})
 	return t
+}
+
+// last compares so that what is true stands behind what is not.
+func last(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
 }
 
 func (t *patternTable) match(name string) (string, bool) {
