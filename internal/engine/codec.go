@@ -72,6 +72,9 @@ func DecodeState(r *Rules, body []byte, format int, blocks func(yield func(seq i
 			return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
 		}
 	}
+	if s.Seen.next() != st.SeenTo {
+		return nil, fmt.Errorf("state of %q: dedup blocks end at %d: want %d", s.Scope, s.Seen.next(), st.SeenTo)
+	}
 	if err := s.Seen.load(st.SeenTo, st.Tail); err != nil {
 		return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
 	}
@@ -178,6 +181,7 @@ func (m *Members) UnmarshalJSON(in []byte) error {
 		}
 		if rest := r.bytes(17); !r.bad {
 			e.Kind, e.Digest = Kind(rest[0]), Digest(rest[1:])
+			r.bad = e.Kind < Closing || e.Kind > Context || e.Size < 0
 		}
 		out = append(out, e)
 		last = e

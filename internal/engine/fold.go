@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // Apply folds one record of the scope into its state: the deadlines at or
 // before its stamp fire first, without it; then it takes effect; then the
 // deadlines at or before its stamp fire, its own and those that waited for the
@@ -33,18 +35,24 @@ func (s *State) event(r *Rules, rec *Record, out *Outcome) {
 	out.Forgotten = s.Seen.forget(now, set.DedupIDs, s.oldestLive())
 	s.Seen.add(digest, rec.Position, now+Time(set.DedupMs))
 
-	m := Member{
+	s.take(r, Member{
 		Position: rec.Position, SeenAt: now, Policy: e.Policy, Size: int32(min(e.Size(), 1<<30)), //nolint:gosec // bounded
 		Kind: e.Kind, Name: e.Name, Digest: digest,
-	}
-	s.Open.add(m, set)
-	if s.Held == nil {
-		s.Open.shedAge(now, s.settingsOf(r), &out.Age)
-	}
-	s.Open.shedOverflow(&m, set, &out.Overflow)
+	}, out)
 	if e.Kind == Flush {
 		s.cutBackoff(now)
 	}
+}
+
+// take puts an accepted event into the open window. What is too old by then
+// has gone before, so that a window which that empties passes no mark on.
+func (s *State) take(r *Rules, m Member, out *Outcome) {
+	set := s.settings(r, m.Policy)
+	if s.Held == nil {
+		s.Open.shedAge(m.SeenAt, s.settingsOf(r), &out.Age)
+	}
+	s.Open.add(m, set)
+	s.Open.shedOverflow(&m, set, &out.Overflow)
 }
 
 func (s *State) step(r *Rules, rec *Record, out *Outcome) {
@@ -55,9 +63,7 @@ func (s *State) step(r *Rules, rec *Record, out *Outcome) {
 	case StepGap:
 		s.Open.Gap = true
 	case StepRequeue:
-		if st.Requeue != nil {
-			s.Requeued = append(s.Requeued[:len(s.Requeued):len(s.Requeued)], *st.Requeue)
-		}
+		s.requeue(st.Requeue, out)
 	case StepSettled:
 		s.settled(r, st.Settled, out)
 	case StepCall:
@@ -67,7 +73,7 @@ func (s *State) step(r *Rules, rec *Record, out *Outcome) {
 	case StepWait, StepDecision:
 		s.answered(r, rec, out)
 	case StepDeadLetter:
-		s.deadLettered(rec, out)
+		s.deadLettered(r, rec, out)
 	case StepAck, StepPolicy, StepSilence, StepShed, StepTrace:
 	}
 }
@@ -102,15 +108,34 @@ func (s *State) flushCall(r *Rules, now Time, out *Outcome) {
 	}
 }
 
+// requeue puts a dead letter's window in line for the slot. One that is in
+// line or in the slot already is not judged twice.
+func (s *State) requeue(q *Requeue, out *Outcome) {
+	if q == nil || len(q.Members) == 0 || s.waiting(q.Settled.Window) >= 0 ||
+		s.Slot != nil && s.Slot.Settled.Window == q.Settled.Window {
+		out.Ignored = true
+		return
+	}
+	s.Requeued = append(s.Requeued[:len(s.Requeued):len(s.Requeued)], *q)
+}
+
+// waiting is the place of a window among the requeued, -1 for none.
+func (s *State) waiting(window string) int {
+	return slices.IndexFunc(s.Requeued, func(q Requeue) bool { return q.Settled.Window == window })
+}
+
 // cutBackoff ends the wait for the next attempt once for a window, without
 // taking a rung; what the judge asked for still holds.
 func (s *State) cutBackoff(now Time) {
-	if s.Slot == nil || s.Slot.Phase != PhaseBackoff || s.Slot.Cut || s.Slot.Failed.RetryAt <= now {
+	if s.Slot == nil || s.Slot.Phase != PhaseBackoff || s.Slot.Cut {
 		return
 	}
+	at := max(now, s.Slot.Failed.NotBefore)
+	if at >= s.Slot.Failed.RetryAt {
+		return // nothing to cut short
+	}
 	slot := *s.Slot
-	slot.Cut, slot.Extra = true, true
-	slot.Failed.RetryAt = min(slot.Failed.RetryAt, max(now, slot.Failed.NotBefore))
+	slot.Cut, slot.Extra, slot.Failed.RetryAt = true, true, at
 	s.Slot = &slot
 }
 
@@ -127,34 +152,50 @@ func (s *State) fireOne(r *Rules, t Time, out *Outcome) bool {
 		s.takeRequeued()
 		return true
 	}
-	deadline, ok := s.Open.earliest()
-	ok = ok && deadline.At <= t
-	if ok && deadline.At < s.FreedAt {
-		deadline, _ = s.Open.waited()
+	first, due := s.Open.earliest()
+	due = due && first.At <= t
+	// What had passed when the slot was freed had to wait for it.
+	waited := due && first.At <= s.FreedAt
+	deadline := first
+	if waited {
+		deadline = s.Open.waited()
 	}
-	if h := s.Held; h != nil {
-		switch {
-		case h.Flushed:
-			s.closeHeld(r, TriggerFlush, Deadline{Reason: ReasonForced, At: h.FlushedAt}, out)
-			return true
-		case h.Until <= t && (!ok || h.Until <= deadline.At || h.Until <= s.FreedAt):
-			d := Deadline{Reason: h.Settled.Reason, At: h.Until}
-			if ok && deadline.At <= max(h.Until, s.FreedAt) {
-				d.Reason, d.Event = deadline.Reason, deadline.Event
-			}
-			s.closeHeld(r, TriggerHorizon, d, out)
-			return true
-		}
-	}
-	if !ok {
+	switch h := s.Held; {
+	case h != nil && h.Flushed:
+		s.closeFlushed(r, deadline, waited, out)
+	case h != nil && h.Until <= t && (!due || h.Until <= max(first.At, s.FreedAt)):
+		s.closeHorizon(r, deadline, due, waited, out)
+	case due && deadline.Reason == ReasonForced:
+		s.closeOpen(r, TriggerFlush, deadline, out)
+	case due:
+		s.closeOpen(r, TriggerDeadline, deadline, out)
+	default:
 		return false
 	}
-	trigger := TriggerDeadline
-	if deadline.Reason == ReasonForced {
-		trigger = TriggerFlush
-	}
-	s.closeOpen(r, trigger, deadline, out)
 	return true
+}
+
+// closeFlushed judges a held window that a flush call has marked, with all
+// that is open. A flush that waits there gives the reason.
+func (s *State) closeFlushed(r *Rules, open Deadline, waited bool, out *Outcome) {
+	trigger, d := TriggerFlush, Deadline{Reason: ReasonForced, At: s.Held.FlushedAt}
+	if waited && open.Reason == ReasonFlush {
+		trigger, d = TriggerDeadline, open
+	}
+	s.close(r, trigger, d, max(d.At, s.FreedAt), out)
+}
+
+// closeHorizon judges the held window with all that is open. The reason is
+// that of an open deadline at or before the horizon, or of a flush that waits;
+// else the held window's.
+func (s *State) closeHorizon(r *Rules, open Deadline, due, waited bool, out *Outcome) {
+	h := s.Held
+	d := Deadline{Reason: h.Settled.Reason, At: h.Until}
+	marked := waited && (open.Reason == ReasonFlush || open.Reason == ReasonForced)
+	if due && (marked || open.At <= h.Until) {
+		d.Reason, d.Event = open.Reason, open.Event
+	}
+	s.close(r, TriggerHorizon, d, max(d.At, s.FreedAt), out)
 }
 
 // closeOpen closes the open window, with the held one in front if there is
@@ -165,15 +206,10 @@ func (s *State) closeOpen(r *Rules, trigger Trigger, d Deadline, out *Outcome) {
 	if s.Held == nil {
 		s.Open.shedAge(due, s.settingsOf(r), &out.Age)
 		if len(s.Open.Events) == 0 {
-			s.Open.deadlines = [deadlineCount]Deadline{}
 			return
 		}
 	}
 	s.close(r, trigger, d, due, out)
-}
-
-func (s *State) closeHeld(r *Rules, trigger Trigger, d Deadline, out *Outcome) {
-	s.close(r, trigger, d, max(d.At, s.FreedAt), out)
 }
 
 // close makes the settlement and hands it on: to a silence, to a pure judge,
@@ -182,7 +218,6 @@ func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outc
 	p := s.settle(trigger, d, due)
 	policy := r.At(due)
 	set := policy.For(s.Scope)
-	p.Settled.MayWait = p.Settled.MayWait && p.Settled.Waits < set.MaxWaits
 	out.Closed++
 	if id, ok := r.silencedBy(s.Scope, p.Members, due); ok {
 		p.Settled.Silence = id

@@ -31,7 +31,7 @@ func Offer(mayWait bool) []Route {
 
 func (s *State) judgePure(r *Rules, p *Pending, judge PureJudge, policy *Policy) {
 	set := policy.For(s.Scope)
-	w := windowOf(s.Scope, &p.Settled, p.Members, Offer(p.Settled.MayWait))
+	w := windowOf(s.Scope, &p.Settled, p.Members, Offer(p.Settled.MayWait && p.Settled.Waits < set.MaxWaits))
 	v, err := Decide(r, set, w, judge(w))
 	if err != nil {
 		p.Dead = err.Error()
@@ -61,7 +61,7 @@ func windowOf(scope string, st *Settled, members Members, offered []Route) *Wind
 // threshold and the floor. Only the route can fail it.
 func Decide(r *Rules, set *Settings, w *Window, a Answer) (*Verdict, error) {
 	if !offered(w.Offered, a.Route) {
-		return nil, fmt.Errorf("the judge answered %s, which was not offered", a.Route)
+		return nil, fmt.Errorf("the judge answered %q, which was not offered", a.Route)
 	}
 	probabilities, given := normalise(w.Offered, a)
 	v := &Verdict{

@@ -42,13 +42,14 @@ func (o *Open) earliest() (first Deadline, ok bool) {
 // waited chooses the reason of a window that had to wait for the slot: flush
 // if it holds one, else forced if flush was called on it, else the earliest
 // deadline (design, section 5, 5).
-func (o *Open) waited() (Deadline, bool) {
+func (o *Open) waited() Deadline {
 	for _, i := range []int{deadlineFlush, deadlineForced} {
 		if o.deadlines[i].Reason != "" {
-			return o.deadlines[i], true
+			return o.deadlines[i]
 		}
 	}
-	return o.earliest()
+	first, _ := o.earliest()
+	return first
 }
 
 // add puts an accepted event into the window and sets its deadlines. A later
@@ -104,6 +105,15 @@ func (o *Open) shedAge(at Time, settingsOf func(policy uint32) *Settings, run *S
 		kept = append(kept, m)
 	}
 	o.Events = kept
+	o.unmark()
+}
+
+// unmark forgets the flush call on a window that shedding has emptied: such a
+// window never settles, and its mark does not pass on to the next.
+func (o *Open) unmark() {
+	if len(o.Events) == 0 {
+		o.deadlines = [deadlineCount]Deadline{}
+	}
 }
 
 // shedOverflow drops the oldest consequences and contexts while the window is
@@ -129,6 +139,7 @@ func (o *Open) shedOverflow(arrival *Member, s *Settings, run *ShedRun) {
 		}
 		from = i
 	}
+	o.unmark()
 }
 
 func (o *Open) drop(m Member, run *ShedRun) {

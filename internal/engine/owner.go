@@ -109,7 +109,7 @@ func (s *State) Window(r *Rules) (w *Window, set *Settings, policy *Policy) {
 	set = policy.For(s.Scope)
 	w = windowOf(s.Scope, &s.Slot.Settled, s.Slot.Members, s.Slot.Offered)
 	if s.Slot.Phase != PhaseCalling {
-		w.Offered = Offer(!s.Slot.NoWait && s.Slot.Settled.Waits < set.MaxWaits)
+		w.Offered = Offer(!s.Slot.NoWait && !s.Slot.Flushed && s.Slot.Settled.Waits < set.MaxWaits)
 	}
 	return w, set, policy
 }
@@ -167,9 +167,9 @@ func (s *State) Fail(r *Rules, now Time, f Failed) []Step {
 	case last:
 		return []Step{step, s.DeadLetter(now, f)}
 	case f.Why == "lost" && !slot.Extra:
-		f.RetryAt = max(now, f.NotBefore)
+		f.RetryAt = max(now, f.NotBefore, 1) // 0 stands for no next attempt
 	default:
-		f.RetryAt = max(now+backoff(set, slot.Settled.Window, slot.Attempt), f.NotBefore)
+		f.RetryAt = max(now+backoff(set, slot.Settled.Window, slot.Attempt), f.NotBefore, 1)
 	}
 	return []Step{step}
 }

@@ -142,7 +142,7 @@ type Settled struct {
 	Waits     int        `json:"waits"`               // times it was held before
 	Dropped   int        `json:"dropped"`             // consequences and contexts shed
 	Gap       bool       `json:"gap"`                 // a source reported lost events
-	MayWait   bool       `json:"mayWait"`             // whether wait may be offered
+	MayWait   bool       `json:"mayWait"`             // whether wait may be offered, as far as maxWaits lets it
 	Silence   string     `json:"silence,omitempty"`   // id of the silence that covers it
 	FirstSeen Time       `json:"firstSeen,omitempty"` // stamp of its first event
 }
@@ -192,8 +192,8 @@ type Silence struct {
 	ID           string `json:"id"`
 	Scope        string `json:"scope"`           // glob
 	Event        string `json:"event,omitempty"` // glob over event names; "" matches all
-	Since        Time   `json:"since"`
-	Until        Time   `json:"until"` // exclusive
+	Since        Time   `json:"since"`           // the record's stamp: what is due then is not covered
+	Until        Time   `json:"until"`           // exclusive
 	IncludeFlush bool   `json:"includeFlush,omitempty"`
 	Who          string `json:"who,omitempty"`
 	Why          string `json:"why,omitempty"`

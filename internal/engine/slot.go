@@ -13,8 +13,8 @@ func (s *State) settled(r *Rules, st *Settled, out *Outcome) {
 		s.confirm(st)
 		return
 	}
+	s.adopt(r, st, out)
 	out.Diverged = "the log settles window " + st.Window + " (" + string(st.Reason) + "), the rules of this version do not"
-	s.adopt(r, st)
 }
 
 func same(a, b *Settled) bool {
@@ -39,59 +39,6 @@ func (s *State) confirm(st *Settled) {
 	}
 }
 
-// adopt undoes what the fold closed by itself and closes the window as the
-// record says.
-func (s *State) adopt(r *Rules, st *Settled) {
-	events := s.undo()
-	from := make(map[Position]Member, len(st.Events))
-	if s.Held != nil && s.Held.Settled.Window == st.Held {
-		for _, m := range s.Held.Members {
-			from[m.Position] = m
-		}
-		s.Held = nil
-	}
-	var rest Members
-	for _, m := range events {
-		if m.Position > st.Covered {
-			rest = append(rest, m)
-			continue
-		}
-		from[m.Position] = m
-	}
-	members := make(Members, len(st.Events))
-	for i, p := range st.Events {
-		m, ok := from[p]
-		if !ok { // shed by these rules, kept by those that wrote the record
-			m = Member{Position: p, SeenAt: st.FirstSeen, Kind: Consequence}
-		}
-		members[i] = m
-	}
-	s.Open = Open{}
-	for _, m := range rest {
-		s.Open.add(m, s.settings(r, m.Policy))
-	}
-	s.Slot = &Slot{Settled: *st, Members: members, Recorded: true, NoWait: !st.MayWait, Phase: PhaseClosed}
-}
-
-// undo takes back every close that the log does not tell, and returns the
-// events that are then in no window, in order.
-func (s *State) undo() Members {
-	var events Members
-	for i := range s.Pending {
-		p := &s.Pending[i]
-		events = append(events, p.Members[len(p.Members)-p.Own:]...)
-		if i == 0 {
-			s.Held = p.heldBefore
-		}
-		s.Recent = slices.DeleteFunc(slices.Clone(s.Recent), func(v Recent) bool { return v.Window == p.Settled.Window })
-	}
-	s.Pending = nil
-	if s.Slot != nil && !s.Slot.Recorded {
-		s.Slot = nil
-	}
-	return append(events, s.Open.Events...)
-}
-
 func (s *State) called(rec *Record, out *Outcome) {
 	c := rec.Step.Call
 	if c == nil || s.Slot == nil || s.Slot.Settled.Window != rec.Step.Window || s.Slot.Phase == PhaseCalling {
@@ -106,7 +53,7 @@ func (s *State) called(rec *Record, out *Outcome) {
 
 func (s *State) failed(rec *Record, out *Outcome) {
 	f := rec.Step.Failed
-	if f == nil || !s.waitsFor(rec.Step.Window, f.Attempt) || s.Slot.Phase != PhaseCalling {
+	if f == nil || f.Attempt == 0 || !s.waitsFor(rec.Step.Window, f.Attempt) {
 		out.Ignored = true
 		return
 	}
@@ -131,42 +78,70 @@ func (s *State) failed(rec *Record, out *Outcome) {
 // running call's.
 func (s *State) answered(r *Rules, rec *Record, out *Outcome) {
 	v := rec.Step.Verdict
-	if v == nil {
+	switch {
+	case v == nil:
 		out.Ignored = true
-		return
-	}
-	if len(s.Pending) > 0 && s.Pending[0].Recorded && s.Pending[0].Settled.Window == v.Window {
-		if known := s.Pending[0].Verdict; known == nil || known.Route != v.Route {
+	case s.unanswered(v.Window):
+		known := s.Pending[0].Verdict
+		if known == nil || known.Route != v.Route || known.HeldUntil != v.HeldUntil {
+			s.overrule(r, v, out)
 			out.Diverged = "the log routes window " + v.Window + " to " + v.Route.String() + ", the judge of this version does not"
+			return
 		}
 		s.Pending = s.Pending[1:]
-		return
-	}
-	if !s.waitsFor(v.Window, v.Attempt) {
+	case s.waitsFor(v.Window, v.Attempt):
+		slot := s.Slot
+		s.Slot, s.FreedAt = nil, rec.Stamp
+		s.conclude(&slot.Settled, slot.Members, v, r.Numbered(v.Policy).For(s.Scope).RecentCount)
+		if s.Held != nil && slot.Flushed && v.Route == Wait {
+			s.Held.Flushed, s.Held.FlushedAt = true, rec.Stamp
+		}
+	case v.Route != Wait && s.waiting(v.Window) >= 0:
+		s.outOfLine(v.Window)
+	default:
 		out.Ignored = true
-		return
-	}
-	slot := s.Slot
-	s.Slot, s.FreedAt = nil, rec.Stamp
-	s.conclude(&slot.Settled, slot.Members, v, r.Numbered(v.Policy).For(s.Scope).RecentCount)
-	if s.Held != nil && slot.Flushed && v.Route == Wait {
-		s.Held.Flushed, s.Held.FlushedAt = true, rec.Stamp
 	}
 }
 
+// outOfLine drops a window that waits to be judged again: the log has its
+// outcome.
+func (s *State) outOfLine(window string) {
+	i := s.waiting(window)
+	s.Requeued = slices.Delete(slices.Clone(s.Requeued), i, i+1)
+}
+
+// unanswered reports that the fold has decided the window itself, and that the
+// log tells its settle but not yet its verdict.
+func (s *State) unanswered(window string) bool {
+	return len(s.Pending) > 0 && s.Pending[0].Recorded && s.Pending[0].Settled.Window == window
+}
+
+// waitsFor reports that the window in the slot waits for the outcome of an
+// attempt. Attempt 0 is a verdict without a call, a pure judge's in the version
+// that wrote it.
 func (s *State) waitsFor(window string, attempt int) bool {
-	return s.Slot != nil && s.Slot.Settled.Window == window && s.Slot.Attempt == attempt
+	if s.Slot == nil || s.Slot.Settled.Window != window {
+		return false
+	}
+	return attempt == 0 || s.Slot.Phase == PhaseCalling && s.Slot.Attempt == attempt
 }
 
-func (s *State) deadLettered(rec *Record, out *Outcome) {
+func (s *State) deadLettered(r *Rules, rec *Record, out *Outcome) {
 	d := rec.Step.DeadLetter
 	switch {
 	case d == nil || d.Stage != StageJudge:
 		// A delivery's dead letter does not concern the slot.
-	case len(s.Pending) > 0 && s.Pending[0].Recorded && s.Pending[0].Settled.Window == d.WindowID:
+	case s.unanswered(d.WindowID):
+		if s.Pending[0].Verdict != nil {
+			s.overrule(r, nil, out)
+			out.Diverged = "the log has window " + d.WindowID + " as a dead letter, the judge of this version answers it"
+			return
+		}
 		s.Pending = s.Pending[1:]
 	case s.Slot != nil && s.Slot.Settled.Window == d.WindowID:
 		s.Slot, s.FreedAt = nil, rec.Stamp
+	case s.waiting(d.WindowID) >= 0:
+		s.outOfLine(d.WindowID)
 	default:
 		out.Ignored = true
 	}

@@ -76,7 +76,7 @@ type Slot struct {
 	Settled  Settled
 	Members  Members
 	Recorded bool // the settled step stands in the log
-	NoWait   bool // wait must not be offered, whatever maxWaits says
+	NoWait   bool // wait must not be offered, whatever maxWaits says at the call
 	Letters  int  // dead letters this window already had
 
 	Phase     Phase
@@ -173,7 +173,9 @@ func (s *State) oldestLive() Position {
 }
 
 // live reports whether an event with the digest is in a window that is open,
-// held, judged or unwritten.
+// held, judged or in line to be. What a pure judge has decided is none of
+// these, whether its steps stand in the log yet or not: else it would count
+// how fast the owner writes.
 func (s *State) live(d Digest) bool {
 	in := func(m Members) bool {
 		for i := range m {
@@ -185,11 +187,6 @@ func (s *State) live(d Digest) bool {
 	}
 	if in(s.Open.Events) || s.Held != nil && in(s.Held.Members) || s.Slot != nil && in(s.Slot.Members) {
 		return true
-	}
-	for i := range s.Pending {
-		if in(s.Pending[i].Members) {
-			return true
-		}
 	}
 	for i := range s.Requeued {
 		if in(s.Requeued[i].Members) {
