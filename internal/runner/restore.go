@@ -87,7 +87,8 @@ func (r *Runner) restoreWakes(ctx context.Context) error {
 // EnsurePolicy appends the policy as a new numbered record when it differs
 // from the newest one in the log. Call it before the runner starts and before
 // events are accepted.
-func EnsurePolicy(ctx context.Context, log store.Log, p engine.Policy) error {
+func EnsurePolicy(ctx context.Context, log store.Log, configured *engine.Policy) error {
+	p := *configured
 	newest := engine.Policy{}
 	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy}, Limit: readLimit}
 	for {

@@ -56,7 +56,7 @@ func start(t *testing.T, st store.Store, p engine.Policy, opt runner.Options) *w
 	if err := p.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	if err := runner.EnsurePolicy(t.Context(), st, p); err != nil {
+	if err := runner.EnsurePolicy(t.Context(), st, &p); err != nil {
 		t.Fatal(err)
 	}
 	opt.Store, opt.Pure, opt.Logger, opt.Registerer = st, judge.Pure(), slog.New(slog.NewTextHandler(t.Output(), nil)), prometheus.NewRegistry()
