@@ -65,7 +65,7 @@ func TestHistory(t *testing.T) {
 				t.Error("the file does not open with the rule that it guards")
 			}
 			input, want := section(archive, "input"), section(archive, "trace")
-			got := tell(t, string(input))
+			got := tell(t, string(input)).trace()
 			if *update && !bytes.Equal(got, want) {
 				archive.Files = []txtar.File{{Name: "input", Data: input}, {Name: "trace", Data: got}}
 				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
@@ -91,7 +91,8 @@ func section(a *txtar.Archive, name string) []byte {
 
 // teller runs one history.
 type teller struct {
-	t      *testing.T
+	t      tester
+	idle   bool // nothing is due any more
 	world  *replay.World
 	rec    recorder
 	script replay.Script
@@ -104,8 +105,8 @@ type teller struct {
 	bodyAt engine.Time
 }
 
-// tell returns the trace of an input.
-func tell(t *testing.T, input string) []byte {
+// tell runs an input to its end and holds the laws against its log.
+func tell(t tester, input string) *teller {
 	t.Helper()
 	s := &teller{
 		t: t, labels: make(map[string]string), ids: make(map[string]string), counts: make(map[byte]int),
@@ -143,9 +144,14 @@ func tell(t *testing.T, input string) []byte {
 		}
 	}
 	s.endBody()
-	idle := s.world.Drain(1 << 40)
-	s.end(idle)
+	s.idle = s.world.Drain(1 << 40)
 	s.rec.check(t)
+	return s
+}
+
+// trace is the log as text, with what is left at the end.
+func (s *teller) trace() []byte {
+	s.end(s.idle)
 	return s.out.Bytes()
 }
 
@@ -221,7 +227,7 @@ func (s *teller) install(at engine.Time) {
 	p := s.policy
 	p.Scopes = append([]engine.ScopeSettings(nil), p.Scopes...)
 	if err := s.world.Take(at, replay.Input{Step: &engine.Step{Kind: engine.StepPolicy, Policy: &p}}); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("%v", err)
 	}
 	s.policy.Number++
 }
@@ -353,7 +359,7 @@ func (s *teller) endBody() {
 		return
 	}
 	if err := s.world.Take(s.bodyAt, s.body...); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("%v", err)
 	}
 	s.body = nil
 }

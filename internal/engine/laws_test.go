@@ -92,6 +92,9 @@ func (r *recorder) checkOutcomes(t tester) {
 			}
 		case rec.Step != nil && (rec.Step.Kind == engine.StepDecision || rec.Step.Kind == engine.StepDeadLetter):
 			s := settled[rec.Step.Window]
+			if s != nil && !slices.IsSorted(s.Events) {
+				t.Fatalf("position %d: events out of order: %v", rec.Position, s.Events)
+			}
 			if s == nil {
 				t.Fatalf("position %d: an outcome of a window that never settled", rec.Position)
 			}
