@@ -3,13 +3,14 @@
 // to fail on a small source or package list of its own, so that no rule can
 // rot into one that accepts everything.
 //
-//	layers_test.go    who may import whom: the arrows of ARCHITECTURE.md
-//	binary_test.go    what must never be linked into the daemon
-//	source_test.go    what no source file may hold, with examples
-//	vars_test.go      package variables are constants in all but name
-//	pure_test.go      the fold: no clock, goroutine, channel, or map order
-//	files_test.go     names, lengths, paths of somebody's machine
-//	docs_test.go      README, guides and Makefile name only what exists
+//	layers_test.go      who may import whom: the arrows of ARCHITECTURE.md
+//	binary_test.go      what must never be linked into the daemon
+//	source_test.go      what no source file may hold, with examples
+//	vars_test.go        package variables are constants in all but name
+//	pure_test.go        the fold: no clock, goroutine, channel, or map order
+//	files_test.go       names, lengths, paths of somebody's machine
+//	docs_test.go        README, guides and Makefile name only what exists
+//	quickstart_test.go  what README and docs/mcp.md tell people to type, typed
 //	dockerfile_test.go  the image, as far as it shows without an engine
 //
 // A line that breaks a rule for a good reason is marked, and says why:
