@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -653,5 +655,33 @@ func TestConsumers_RowsOfANewerVersion(t *testing.T) {
 	_, err := d.consumers.Wait(t.Context(), Call{Consumer: "c"})
 	if format := (*engine.FormatError)(nil); !errors.As(err, &format) {
 		t.Errorf("got %v, want a format error", err)
+	}
+}
+
+func TestConsumers_Lag(t *testing.T) {
+	d := newDesk(t, ConsumersOptions{})
+	d.look("declared", "")
+	d.happen("a", 3)
+	d.look("one", "")
+	d.happen("a", 4)
+	d.look("another", "")
+	reg := prometheus.NewPedanticRegistry()
+	if err := d.consumers.Register(reg, "declared", "not there yet"); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+# HELP attend_consumer_lag_records Records of the log that a consumer has not acknowledged; of those not declared, the greatest.
+# TYPE attend_consumer_lag_records gauge
+attend_consumer_lag_records{consumer="declared"} 7
+attend_consumer_lag_records{consumer="other"} 4
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	if err := d.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if families, err := reg.Gather(); err != nil || len(families) != 0 {
+		t.Errorf("a store that is down: got %v, %v", families, err)
 	}
 }

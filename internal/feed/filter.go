@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"attend/internal/engine"
 )
@@ -114,4 +115,12 @@ func (f *Filter) stepKinds() []engine.StepKind {
 		kinds = append(kinds, engine.StepDeadLetter)
 	}
 	return kinds
+}
+
+// scope is the one scope that the filter selects, "" if there may be several.
+func (f *Filter) scope() string {
+	if len(f.Scopes) == 1 && !strings.ContainsAny(f.Scopes[0], `*?\`) {
+		return f.Scopes[0]
+	}
+	return ""
 }

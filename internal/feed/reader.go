@@ -80,10 +80,14 @@ func (r *Reader) Head(ctx context.Context) (store.Head, error) {
 // Oldest returns the position before the oldest record that is kept: reading
 // after it misses nothing that is left. In an empty log it is the head.
 func (r *Reader) Oldest(ctx context.Context) (engine.Position, error) {
-	head, err := r.Head(ctx)
+	head, err := r.Head(ctx) // before the read: what comes between is not passed over
 	if err != nil {
 		return 0, err
 	}
+	return r.oldest(ctx, head)
+}
+
+func (r *Reader) oldest(ctx context.Context, head store.Head) (engine.Position, error) {
 	first, err := r.log.Read(ctx, 0, 1)
 	if err != nil {
 		return 0, store.Describe("read the oldest record", err)
@@ -153,14 +157,15 @@ func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *
 		return Page{}, err
 	}
 	page := Page{Next: after}
-	if after < head.Position {
-		oldest, err := r.Oldest(ctx)
-		if err != nil {
-			return Page{}, err
-		}
-		if oldest > after {
-			page.Truncated, page.Next = true, oldest
-		}
+	if after >= head.Position {
+		return page, nil
+	}
+	oldest, err := r.oldest(ctx, head)
+	if err != nil {
+		return Page{}, err
+	}
+	if oldest > after {
+		page.Truncated, page.Next = true, oldest
 	}
 	for {
 		items, full, err := r.scan(ctx, page.Next, f)
@@ -190,7 +195,7 @@ func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *
 // scan reads the next batch of items of the filter's kinds; full tells that
 // more may follow.
 func (r *Reader) scan(ctx context.Context, after engine.Position, f *Filter) (items []Item, full bool, err error) {
-	recs, err := r.log.Steps(ctx, store.StepQuery{After: after, Kinds: f.stepKinds(), Limit: scanBatch})
+	recs, err := r.log.Steps(ctx, store.StepQuery{After: after, Kinds: f.stepKinds(), Scope: f.scope(), Limit: scanBatch})
 	if err != nil {
 		return nil, false, store.Describe("read the feed", err)
 	}

@@ -44,6 +44,54 @@ func TestReader_PageAdvancesPastWhatDoesNotMatch(t *testing.T) {
 	}
 }
 
+// countedLog counts what is asked of the log.
+type countedLog struct {
+	store.Log
+	calls []string
+}
+
+func (l *countedLog) Head(ctx context.Context) (store.Head, error) {
+	l.calls = append(l.calls, "head")
+	return l.Log.Head(ctx)
+}
+
+func (l *countedLog) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
+	l.calls = append(l.calls, "read")
+	return l.Log.Read(ctx, after, limit)
+}
+
+func (l *countedLog) Steps(ctx context.Context, q store.StepQuery) ([]engine.Record, error) {
+	l.calls = append(l.calls, "steps of "+q.Scope)
+	return l.Log.Steps(ctx, q)
+}
+
+func TestReader_AsksLittleOfTheLog(t *testing.T) {
+	w := newWorld(t, memory.Options{})
+	w.decide("a", engine.Queue, nil)
+	log := &countedLog{Log: w.store}
+	r := NewReader(log)
+	for _, c := range []struct {
+		name   string
+		after  engine.Position
+		scopes []string
+		want   []string
+	}{
+		{"caught up", 1, nil, []string{"head"}},
+		{"behind", 0, nil, []string{"head", "read", "steps of "}},
+		{"one scope", 0, []string{"a"}, []string{"head", "read", "steps of a"}},
+		{"a glob", 0, []string{"a*"}, []string{"head", "read", "steps of "}},
+		{"several scopes", 0, []string{"a", "b"}, []string{"head", "read", "steps of "}},
+	} {
+		log.calls = nil
+		if _, err := r.Page(t.Context(), c.after, Filter{Scopes: c.scopes}, 10, 0); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, log.calls); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+}
+
 func TestReader_PageSkipsAheadOfTheNextMatch(t *testing.T) {
 	w := newWorld(t, memory.Options{})
 	w.decide("a", engine.Queue, nil)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -157,7 +158,7 @@ func (s *Server) pollEvents(ctx context.Context, params map[string]json.RawMessa
 	if a.cursor != nil {
 		cursor, err := feed.DecodeCursor(*a.cursor)
 		if err != nil {
-			return nil, invalidParams("/cursor", err.Error())
+			return nil, invalidParams("/cursor", cursorReason(err))
 		}
 		after, stale := cursor.From(head)
 		if page, err = s.page(ctx, after, a); err != nil {
@@ -181,6 +182,9 @@ func (s *Server) pollEvents(ctx context.Context, params map[string]json.RawMessa
 		"nextPollMs": next,
 	}, nil
 }
+
+// cursorReason says what is wrong with a cursor, next to its path.
+func cursorReason(err error) string { return strings.TrimPrefix(err.Error(), "cursor: ") }
 
 // page reads what was asked for, from the later of the cursor and the oldest
 // age that is wanted.

@@ -185,13 +185,14 @@ func callOf(ctx context.Context) call {
 // passOn lets the SDK answer.
 func (s *Server) passOn(ctx context.Context, w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte, modern bool) {
 	s.metrics.request(req.Method, true)
+	answer := &answerWriter{ResponseWriter: w, ctx: ctx}
 	if req.Method == "initialize" && !modern {
-		w = &sessionWriter{ResponseWriter: w, open: func() string {
+		answer.open = func() string {
 			caller := s.opts.Caller(ctx)
 			return s.sessions.open(caller.Name)
-		}}
+		}
 	}
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call{ctx, modern}))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.sdk.ServeHTTP(w, r)
+	s.sdk.ServeHTTP(answer, r)
 }

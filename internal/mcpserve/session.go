@@ -206,32 +206,3 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 func (s *Server) noSession(w http.ResponseWriter, id jsonrpc.ID) {
 	s.failWith(w, http.StatusNotFound, id, rpcError(codeNoSession, nil, "no such session: begin a new one with initialize"))
 }
-
-// sessionWriter adds a session id to a successful answer to initialize.
-type sessionWriter struct {
-	http.ResponseWriter
-	open  func() string
-	wrote bool
-}
-
-// WriteHeader opens the session before the headers go out.
-func (w *sessionWriter) WriteHeader(status int) {
-	if !w.wrote {
-		w.wrote = true
-		if status == http.StatusOK {
-			w.Header().Set(headerSession, w.open())
-		}
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write writes the headers first, as every writer does.
-func (w *sessionWriter) Write(b []byte) (int, error) {
-	if !w.wrote {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *sessionWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -238,7 +238,9 @@ func TestCancel_ByNotification(t *testing.T) {
 			t.Errorf("status %d", r.status)
 		}
 		eventually(t, "the call ends", func() bool { return d.waiting() == 0 })
-		<-done
+		if r := <-done; r == nil || r.body != "" {
+			t.Errorf("a cancelled request is not answered, got %+v", r)
+		}
 	}
 }
 

@@ -131,7 +131,7 @@ func (s *Server) waitFrom(ctx context.Context, a *waitArguments) (feed.Answer, e
 	if a.cursor != "" {
 		cursor, err := feed.DecodeCursor(a.cursor)
 		if err != nil {
-			return feed.Answer{}, err
+			return feed.Answer{}, &fault{"/cursor", cursorReason(err)}
 		}
 		var stale bool
 		if after, stale = cursor.From(head); stale {
