@@ -1,0 +1,103 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"attend/internal/engine"
+)
+
+// Config is everything the daemon is told, validated. It is not changed after
+// [Load].
+type Config struct {
+	// Host and Port are where the daemon listens. Port 0 is any free one.
+	Host string
+	Port int
+	// Token is the one bearer token, with every right; "" for none.
+	Token Secret
+	// RemoteWithoutToken allows a Host that other machines reach although no
+	// token is set.
+	RemoteWithoutToken bool
+	// AllowedHosts are values of the Host header that are trusted besides those
+	// of the loopback interface: lower-case, as "attend.internal" (any port) or
+	// "attend.internal:8787".
+	AllowedHosts []string
+	// AllowedOrigins are values of the Origin header that are trusted:
+	// lower-case, as "https://ops.example.com".
+	AllowedOrigins []string
+
+	Store Store
+	Judge string // its name
+
+	LogLevel      slog.Level
+	LogFormat     string // "text" or "json"
+	ShutdownGrace time.Duration
+
+	Kinds    Kinds
+	Settings engine.Settings // of every scope that no pattern of Scopes matches
+	Scopes   []Scope
+
+	// Files are the paths that were read, in that order.
+	Files []string
+	// Warnings are legal, and probably not meant.
+	Warnings []Warning
+}
+
+// Store says where the log is kept.
+type Store struct {
+	Kind StoreKind
+	File string // of a SQLite store
+}
+
+// StoreKind names a kind of store.
+type StoreKind string
+
+// The kinds of store of this version.
+const (
+	StoreMemory StoreKind = "memory"
+	StoreSQLite StoreKind = "sqlite"
+)
+
+// String writes the store as it is configured: "memory", "sqlite:attend.db".
+func (s Store) String() string {
+	if s.Kind == StoreSQLite {
+		return string(s.Kind) + ":" + s.File
+	}
+	return string(s.Kind)
+}
+
+// Address is where to listen, as "127.0.0.1:8787".
+func (c *Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+
+// Policy returns the rules: kinds, the settings of every scope and the judge.
+// Its Number is 0: whoever records it gives it one. It compiles without error.
+func (c *Config) Policy() engine.Policy {
+	p := engine.Policy{Kinds: c.Kinds.Map(), Default: c.Settings, Judge: c.Judge}
+	for _, s := range c.Scopes {
+		p.Scopes = append(p.Scopes, engine.ScopeSettings{Scope: s.Pattern, Settings: s.Settings})
+	}
+	return p
+}
+
+// LogValue shows what a person wants to see at start, without secrets.
+func (c *Config) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Any("files", slices.Clone(c.Files)),
+		slog.String("address", c.Address()),
+		slog.Bool("token", c.Token != ""),
+		slog.String("store", c.Store.String()),
+		slog.String("judge", c.Judge),
+		slog.Int("kinds", len(c.Kinds.Entries)),
+		slog.Int("scopes", len(c.Scopes)),
+	)
+}
+
+// String shows the same on one line.
+func (c *Config) String() string {
+	return fmt.Sprintf("address=%s token=%s store=%s judge=%s kinds=%d scopes=%d files=%v",
+		c.Address(), c.Token, c.Store, c.Judge, len(c.Kinds.Entries), len(c.Scopes), c.Files)
+}

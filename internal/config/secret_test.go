@@ -1,0 +1,120 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"attend/internal/engine"
+)
+
+const hidden = "hunter2-the-secret"
+
+// No way of printing, logging or encoding a configuration shows its secrets.
+func TestSecret_IsNeverPrinted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := Load(nil, []string{"ATTEND_TOKEN=" + hidden})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Token.Reveal() != hidden {
+		t.Fatalf("the token is %q", c.Token.Reveal())
+	}
+	var log strings.Builder
+	for _, h := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
+		slog.New(h).Info("start", "config", c, "value", *c, "token", c.Token)
+	}
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := log.String() + string(encoded) + c.String()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
+		shown += fmt.Sprintf(verb, c) + fmt.Sprintf(verb, *c) + fmt.Sprintf(verb, c.Token)
+	}
+	for _, leak := range []string{hidden, fmt.Sprintf("%x", hidden), fmt.Sprintf("%X", hidden)} {
+		if strings.Contains(shown, leak) {
+			t.Errorf("the secret is shown as %s in:\n%s", leak, shown)
+		}
+	}
+	if !strings.Contains(shown, redacted) {
+		t.Error("nothing says that there is a token")
+	}
+}
+
+// No mistake quotes a secret, however it was written.
+func TestSecret_IsInNoMistake(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, file := range []string{
+		"token: " + hidden + " and more",
+		"token: [" + hidden + "]",
+		"token: {" + hidden + ": 1}",
+		"token: *" + hidden,
+		"token: \"" + hidden,
+		"token: '" + hidden + "\nport: 1\n",
+		"token: " + hidden + ": x",
+		"tokn: " + hidden,
+		"token: a\ntoken: " + hidden,
+		"store: postgres://user:" + hidden + "@db/attend",
+		"store: mysql://user:" + hidden + "@db/attend",
+		"policy:\n  token: " + hidden,
+	} {
+		write(t, DefaultFile, file)
+		report := Check(nil, []string{"ATTEND_TOKN=" + hidden, "ATTEND_PORT=" + hidden[:4]}, nil)
+		encoded, err := json.Marshal(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(encoded), hidden) {
+			t.Errorf("%q: the secret is in %s", file, encoded)
+		}
+		if len(report.Mistakes) < 3 {
+			t.Errorf("%q: want a mistake in the file besides two variables, got %s", file, report.Mistakes)
+		}
+	}
+}
+
+func TestLoad_WarnsOfWorldReadableSecrets(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		content string
+		mode    os.FileMode
+		want    bool
+	}{
+		{"token: abc", 0o644, true},
+		{"token: abc", 0o604, true},
+		{"token: abc", 0o640, false},
+		{"token: abc", 0o600, false},
+		{"port: 1", 0o644, false},
+	} {
+		write(t, DefaultFile, c.content)
+		if err := os.Chmod(DefaultFile, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Load(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warned := slices.ContainsFunc(got.Warnings, func(w Warning) bool { return w.Code == WarnWorldReadable })
+		if warned != c.want {
+			t.Errorf("%q with mode %04o: warned %v, want %v", c.content, c.mode, warned, c.want)
+		}
+	}
+}
+
+// A kinds entry is found again in the policy, so that nothing is lost between
+// the two.
+func TestConfig_PolicyHoldsTheKinds(t *testing.T) {
+	c := &Config{Settings: engine.Defaults(), Judge: "rule", Kinds: Kinds{Entries: []KindEntry{{Pattern: "a", Kind: engine.Flush}}}}
+	p := c.Policy()
+	if err := p.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if kind, pattern := p.KindOf("a"); kind != engine.Flush || pattern != "a" || p.Judge != "rule" {
+		t.Errorf("got %v by %q, judge %q", kind, pattern, p.Judge)
+	}
+}
