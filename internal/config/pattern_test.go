@@ -57,16 +57,10 @@ func oracle(t *rapid.T, patterns []string, name string) string {
 	return best
 }
 
-// settled leaves out the one tie in which byte order and the last place of "*"
-// give different answers.
-func settled(patterns []string) bool {
-	return !slices.Contains(patterns, "?") || !slices.Contains(patterns, "*")
-}
-
 // The engine resolves names as an independent library and the plain rule do.
 func TestPattern_EngineAgreesWithGobwas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		patterns := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune(`ab.é/*?\[{!,-`)), 1, 8, -1), 1, 6, canonical).Filter(settled).Draw(t, "patterns")
+		patterns := rapid.SliceOfNDistinct(rapid.StringOfN(rapid.RuneFrom([]rune(`ab.é/*?\[{!,-`)), 1, 8, -1), 1, 6, canonical).Draw(t, "patterns")
 		name := rapid.StringOfN(rapid.RuneFrom([]rune(`ab.é/*?\[{!,-`)), 1, 10, -1).Draw(t, "name")
 		policy := engine.Policy{Kinds: make(map[string]engine.Kind), Default: engine.Defaults()}
 		for _, p := range patterns {

@@ -219,6 +219,14 @@ func last(a, b bool) int {
 	}
 }
 
+// lastResort puts "*" behind every other pattern, "?" too.
+func lastResort(pattern string) int {
+	if pattern == "*" {
+		return 1
+	}
+	return 0
+}
+
 func (t *patternTable) match(name string) (string, bool) {
 	if p, ok := t.exact[name]; ok {
 		return p, true
