@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,7 +55,9 @@ func start(t *testing.T, binary string) *quickStart {
 	}
 
 	cmd := exec.Command("bash", "-c", strings.Replace(script, "bin/attend serve", "exec bin/attend serve --port 0", 1))
-	cmd.Dir, cmd.Env = q.dir, append(os.Environ(), "ATTEND_CONFIG=")
+	cmd.Dir = q.dir
+	// A reader has none of the daemon's variables set.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ATTEND_") })
 	cmd.Stderr = &testLog{t: t}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
