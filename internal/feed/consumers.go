@@ -100,11 +100,22 @@ func (c *Consumers) Wait(ctx context.Context, call Call) (Answer, error) {
 	if err != nil {
 		return c.nothing(ctx, err, false)
 	}
+	a, err := c.take(ctx, &call)
+	if err != nil && empties(context.Cause(ctx)) {
+		// What the store was doing for the call when it was ended fails with
+		// the bare error of its context.
+		return c.nothing(ctx, context.Cause(ctx), false)
+	}
+	return a, err
+}
+
+// take answers a call that has its turn.
+func (c *Consumers) take(ctx context.Context, call *Call) (Answer, error) {
 	head, err := c.reader.Head(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	row, err := c.load(ctx, &call, head)
+	row, err := c.load(ctx, call, head)
 	if err != nil {
 		return Answer{}, err
 	}

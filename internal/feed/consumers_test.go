@@ -381,6 +381,67 @@ func TestConsumers_CloseAnswersEveryone(t *testing.T) {
 	})
 }
 
+// interrupted is a store whose n-th look at a row is cut short by something
+// that happens meanwhile, as a database driver's is by its context.
+type interrupted struct {
+	Store
+	rows      int
+	meanwhile func()
+}
+
+func (i *interrupted) Row(ctx context.Context, space, key string) ([]byte, error) {
+	if i.rows--; i.rows == 0 {
+		i.meanwhile()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return i.Store.Row(ctx, space, key)
+}
+
+// A call that is ended before it waits is answered like one that waits.
+func TestConsumers_CloseAnswersThoseWhoDoNotWaitYet(t *testing.T) {
+	w := newWorld(t, memory.Options{})
+	st := &interrupted{Store: w.store, rows: 1}
+	d := &desk{w, NewConsumers(st, NewReader(w.store), ConsumersOptions{})}
+	st.meanwhile = d.consumers.Close
+	if a := d.call(long("c")); len(a.Items) != 0 || a.TimedOut {
+		t.Errorf("got %+v, want an empty answer", a)
+	}
+
+	gone, cancel := context.WithCancel(t.Context())
+	d.consumers = NewConsumers(&interrupted{Store: w.store, rows: 1, meanwhile: cancel}, NewReader(w.store), ConsumersOptions{})
+	if _, err := d.consumers.Wait(gone, long("c")); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that goes got %v, want the context's error", err)
+	}
+}
+
+// slow is a store in which a look takes longer than its caller waits.
+type slow struct{ Store }
+
+func (s slow) Steps(ctx context.Context, q store.StepQuery) ([]engine.Record, error) {
+	select {
+	case <-time.After(time.Second):
+		return s.Store.Steps(ctx, q)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestConsumers_AShortWaitHearsOfWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.Options{})
+		st := slow{w.store}
+		d := &desk{w, NewConsumers(st, NewReader(st), ConsumersOptions{})}
+		d.look("c", "")
+		d.decide("a", engine.Queue, nil)
+		a := d.call(Call{Consumer: "c", Want: Want{Timeout: time.Millisecond}})
+		if len(a.Items) != 1 || a.TimedOut {
+			t.Errorf("got %+v, want the decision", a)
+		}
+	})
+}
+
 func TestConsumers_Names(t *testing.T) {
 	d := newDesk(t, ConsumersOptions{})
 	for name, ok := range map[string]bool{

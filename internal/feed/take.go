@@ -113,16 +113,7 @@ func answerSize(it *Item) int { return jsonSize(it) + len(it.Decision.Notice) }
 func (c *Consumers) await(ctx context.Context, after engine.Position, want *Want) (checked engine.Position, timedOut bool, err error) {
 	ends := want.ends()
 	if want.Timeout <= 0 {
-		page, err := c.reader.Page(ctx, after, ends, 1, 0)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return after, false, context.Cause(ctx)
-		case err != nil:
-			return after, false, err
-		case len(page.Items) > 0:
-			return page.Items[0].Position - 1, false, nil
-		}
-		return page.Next, true, nil
+		return c.look(ctx, after, ends)
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, want.Timeout, errTimeout)
 	defer cancel()
@@ -133,7 +124,23 @@ func (c *Consumers) await(ctx context.Context, after engine.Position, want *Want
 	if cause := context.Cause(waiting); !errors.Is(cause, errTimeout) {
 		return checked, false, cause
 	}
-	return checked, true, nil
+	// The time may have been up before the first look was through: whoever
+	// waits for a moment at a time would never hear of what is there.
+	return c.look(ctx, checked, ends)
+}
+
+// look is await without waiting.
+func (c *Consumers) look(ctx context.Context, after engine.Position, ends Filter) (checked engine.Position, timedOut bool, err error) {
+	page, err := c.reader.Page(ctx, after, ends, 1, 0)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return after, false, context.Cause(ctx)
+	case err != nil:
+		return after, false, err
+	case len(page.Items) > 0:
+		return page.Items[0].Position - 1, false, nil
+	}
+	return page.Next, true, nil
 }
 
 // empties reports whether a wait that ended with err is answered with an empty
