@@ -19,8 +19,8 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/attend ./cmd/attend
-# The volume's folder: a volume takes owner and mode from what it covers.
-RUN install -d -m 0700 -o 65532 -g 65532 /out/data
+# A new volume takes its owner from the folder that it covers.
+RUN install -d -o 65532 -g 65532 /out/data
 
 FROM scratch
 COPY --from=build /out/attend /attend
