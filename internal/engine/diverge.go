@@ -110,6 +110,17 @@ func (s *State) adopt(r *Rules, st *Settled, out *Outcome) {
 	s.again(r, b, out)
 }
 
+// hold makes a window the held one. Where the log has two at a time, which
+// these rules do not know, both are held as one.
+func (s *State) hold(h *Held) {
+	if old := s.Held; old != nil {
+		h.Members = slices.Concat(old.Members, h.Members)
+		h.Settled.Dropped += old.Settled.Dropped
+		h.Settled.Gap = h.Settled.Gap || old.Settled.Gap
+	}
+	s.Held = h
+}
+
 // claim takes the events that a record names, from wherever they are, and
 // leaves in b those that stay without a window: what came after the record's
 // last position, and acts that it does not name. Of other events that it does

@@ -286,7 +286,7 @@ func (s *State) conclude(st *Settled, members Members, v *Verdict, recentCount i
 		s.remember(Recent{Window: v.Window, At: v.At, Route: v.Route, JudgedRoute: v.JudgedRoute}, recentCount)
 	}
 	if v.Route == Wait {
-		s.Held = &Held{Settled: *st, Members: members, Until: v.HeldUntil, Waits: st.Waits + 1}
+		s.hold(&Held{Settled: *st, Members: members, Until: v.HeldUntil, Waits: st.Waits + 1})
 	}
 }
 

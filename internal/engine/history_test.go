@@ -426,7 +426,13 @@ func (s *teller) act(n int, at engine.Time, verb string, args []string) {
 		s.install(at)
 	case "requeue":
 		s.world.Run(at)
-		if err := s.world.Requeue(at, s.ids[args[0]]); err != nil {
+		id := s.ids[args[0]]
+		if args[0] == "?" { // the last there is, if there is one
+			if id = s.lastDeadLetter(); id == "" {
+				return
+			}
+		}
+		if err := s.world.Requeue(at, id); err != nil {
 			s.fail(n, "%v", err)
 		}
 	case "show":
@@ -443,6 +449,15 @@ func (s *teller) act(n int, at engine.Time, verb string, args []string) {
 	default:
 		s.fail(n, "%q is no command", verb)
 	}
+}
+
+func (s *teller) lastDeadLetter() string {
+	for i := len(s.rec.log) - 1; i >= 0; i-- {
+		if st := s.rec.log[i].Step; st != nil && st.DeadLetter != nil {
+			return st.ID
+		}
+	}
+	return ""
 }
 
 // pureJudges are the judges that the histories know.

@@ -18,14 +18,16 @@ func (s *State) settled(r *Rules, st *Settled, out *Outcome) {
 }
 
 func same(a, b *Settled) bool {
-	return a.Window == b.Window && a.Reason == b.Reason && a.Trigger == b.Trigger && a.Held == b.Held && a.Due == b.Due
+	return a.Window == b.Window && a.Reason == b.Reason && a.Trigger == b.Trigger && a.Held == b.Held && a.Due == b.Due &&
+		a.Silence == b.Silence && slices.Equal(a.Events, b.Events)
 }
 
-// confirm marks the oldest pending close as written. With a verdict known it
-// stays until the verdict is written too.
+// confirm marks the oldest pending close as written, and takes over what the
+// record says of it. With a verdict known it stays until the verdict is written
+// too.
 func (s *State) confirm(st *Settled) {
 	p := s.Pending[0]
-	p.Settled.SettledAt = st.SettledAt
+	p.Settled = *st
 	if p.Verdict != nil || p.Dead != "" {
 		p.Recorded = true
 		s.Pending = append([]Pending{p}, s.Pending[1:]...)
@@ -34,7 +36,7 @@ func (s *State) confirm(st *Settled) {
 	s.Pending = s.Pending[1:]
 	if s.Slot != nil && s.Slot.Settled.Window == p.Settled.Window {
 		slot := *s.Slot
-		slot.Recorded, slot.Settled.SettledAt = true, st.SettledAt
+		slot.Recorded, slot.Settled, slot.NoWait = true, *st, !st.MayWait
 		s.Slot = &slot
 	}
 }

@@ -202,6 +202,35 @@ func (w *World) take(in *Input) error {
 	return nil
 }
 
+// Restore takes a log that stands already, the owner's steps as they are, as a
+// daemon does that starts again. The world must be new; Start brings the owner,
+// whose calls were lost. The records must be in order and are not changed.
+func (w *World) Restore(log []engine.Record) error {
+	w.away = true
+	for i := range log {
+		rec := log[i]
+		w.head, w.now = rec.Position, max(w.now, rec.Stamp)
+		if rec.Scope == "" {
+			if err := w.rules.Apply(rec); err != nil {
+				return fmt.Errorf("position %d: %w", rec.Position, err)
+			}
+			w.emit(&rec, new(engine.Outcome))
+			continue
+		}
+		s := w.scope(rec.Scope)
+		if rec.Event != nil {
+			s.keep(&rec)
+		}
+		w.apply(s, &rec)
+		w.arm(s)
+		if rec.Step != nil && rec.Step.DeadLetter != nil {
+			d := rec.Step.DeadLetter
+			w.letters[d.ID] = &letter{scope: s, body: d, events: s.find(d.Members)}
+		}
+	}
+	return nil
+}
+
 // Requeue asks for a dead letter's window to be judged again. id is the dead
 // letter's.
 func (w *World) Requeue(at engine.Time, id string) error {

@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"attend/internal/engine"
+)
+
+// whatever draws a scenario with everything that can happen in it.
+func whatever(t *rapid.T) *scenario {
+	s := draw(t, 0)
+	if rapid.Bool().Draw(t, "trouble") {
+		s.trouble(t)
+	}
+	return s
+}
+
+// Every log keeps the laws (recorder.check), and once nothing more comes every
+// window has its outcome: what is left open holds no act.
+func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := whatever(t)
+		told := tell(t, s.text(rapid.Bool().Draw(t, "together")))
+		if !told.idle {
+			t.Fatalf("something still waits\n%s", told.trace())
+		}
+		for _, name := range told.world.Scopes() {
+			st := told.world.State(name)
+			if st.Held != nil || st.Slot != nil || len(st.Pending) > 0 || len(st.Requeued) > 0 {
+				t.Fatalf("%s has a window without an outcome\n%s", name, told.trace())
+			}
+			for i := range st.Open.Events {
+				if st.Open.Events[i].Kind.Act() {
+					t.Fatalf("an act is left open in %s\n%s", name, told.trace())
+				}
+			}
+		}
+	})
+}
+
+// The same inputs give the same log, byte for byte.
+func TestLaw_Deterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		input := whatever(t).text(false)
+		a, b := tell(t, input), tell(t, input)
+		for i := range a.rec.log {
+			x, y := encodeRecord(t, &a.rec.log[i]), encodeRecord(t, &b.rec.log[i])
+			if !bytes.Equal(x, y) {
+				t.Fatalf("record %d differs\n%s\n%s", i+1, x, y)
+			}
+		}
+		if x, y := a.trace(), b.trace(); !bytes.Equal(x, y) {
+			t.Fatalf("traces differ\n%s\n%s", x, y)
+		}
+	})
+}
+
+func encodeRecord(t tester, rec *engine.Record) []byte {
+	t.Helper()
+	if rec.Step == nil {
+		return fmt.Appendf(nil, "%d %d %s %+v", rec.Position, rec.Stamp, rec.Scope, rec.Event)
+	}
+	b, err := engine.EncodeStep(rec.Step)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return fmt.Appendf(nil, "%d %d %s %s", rec.Position, rec.Stamp, rec.Scope, b)
+}
+
+// How a body is cut into groups of the same stamp changes nothing: here each
+// input comes alone, with the owner's moves in between, or all of one instant
+// come in one body. A judge takes at least a millisecond.
+func TestLaw_HowABodyIsCutChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t, 1)
+		alone, together := s.text(false), s.text(true)
+		a, b := fates(t, tell(t, alone)), fates(t, tell(t, together))
+		if diff := cmp.Diff(a, b); diff != "" {
+			t.Fatalf("-alone +together:\n%s\n%s", diff, together)
+		}
+	})
+}
+
+// fates are the lines of a trace that tell what became of windows.
+func fates(t tester, told *teller) []string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(string(told.trace())) {
+		words := strings.Fields(line)
+		switch words[1] {
+		case "settled", "decision", "wait", "deadLetter", "call", "failed", "end":
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// A window never settles before a rule allows it, and never later than its
+// first act and maxWindowMs, unless the slot was taken or it waited on purpose.
+func TestLaw_NeverTooEarlyNorTooLate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t, 0)
+		told := tell(t, s.text(false))
+		byPosition := make(map[engine.Position]*engine.Record)
+		freed := engine.Time(-1)
+		for i := range told.rec.log {
+			rec := &told.rec.log[i]
+			if rec.Event != nil {
+				byPosition[rec.Position] = rec
+				continue
+			}
+			switch st := rec.Step; {
+			case st.Kind == engine.StepDecision || st.Kind == engine.StepWait || st.Kind == engine.StepDeadLetter:
+				freed = rec.Stamp
+			case st.Settled != nil && st.Settled.Trigger == engine.TriggerDeadline:
+				checkDue(t, s, st.Settled, byPosition, freed)
+			}
+		}
+	})
+}
+
+func checkDue(t *rapid.T, s *scenario, st *engine.Settled, events map[engine.Position]*engine.Record, freed engine.Time) {
+	t.Helper()
+	earliest, latest := engine.Time(1<<62), engine.Time(1<<62)
+	acts := 0
+	for _, p := range st.Events {
+		rec := events[p]
+		if !rec.Event.Kind.Act() {
+			continue
+		}
+		acts++
+		age := rec.Stamp + engine.Time(s.settings.MaxWindowMs)
+		allowed := rec.Stamp // a flush
+		switch rec.Event.Kind {
+		case engine.Closing:
+			allowed += engine.Time(s.settings.ClosingGraceMs)
+		case engine.Continuous:
+			allowed += engine.Time(s.settings.StreamGapMs)
+		case engine.Passive:
+			allowed += engine.Time(s.settings.PassiveQuietMs)
+		}
+		earliest = min(earliest, allowed, age)
+		if st.Held == "" {
+			latest = min(latest, age)
+		}
+	}
+	switch {
+	case acts == 0:
+		t.Fatalf("a window without an act has met a deadline: %+v", st)
+	case st.Reason != engine.ReasonOverflow && st.Due < earliest:
+		t.Fatalf("settled at %d, and no rule allows it before %d: %+v", st.Due, earliest, st)
+	case st.Due > latest && st.Due != freed:
+		t.Fatalf("settled at %d, which is later than %d though the slot was free: %+v", st.Due, latest, st)
+	}
+}
