@@ -17,6 +17,7 @@ type group struct {
 	lines  int            // taken in, refused ones too
 	bytes  int            // of them
 	last   int            // the number of the last one
+	cut    bool           // the last one is half a line: the body ended in it
 
 	expect   int // events, as many as the group before had
 	events   []store.NewEvent
@@ -36,6 +37,31 @@ type idKey struct {
 // open begins the group with its first line.
 func (g *group) open(p *engine.Policy, now time.Time) {
 	g.policy, g.since = p, now
+}
+
+// progress is a line of a streamed answer: a group is committed, and Through is
+// its last line. Whoever sends on after that line loses nothing, if he sends
+// again those of Errors that may pass later: the end of the answer, which
+// names them too, may never reach him.
+type progress struct {
+	Through  int         `json:"through"`
+	Rejected int         `json:"rejected,omitempty"` // of the group's lines
+	Errors   []LineError `json:"errors,omitempty"`   // the first 100 of them
+
+	lines int // that it tells of
+}
+
+// progress is what is told of the group once it is committed. A line that the
+// body's end cut has not come through; the end of the answer tells of it.
+func (g *group) progress() progress {
+	p := progress{Through: g.last, Rejected: g.result.Rejected, Errors: g.result.Errors, lines: g.lines}
+	if g.cut {
+		p.Through--
+		p.lines--
+		p.Rejected--
+		p.Errors = p.Errors[:min(len(p.Errors), p.Rejected)]
+	}
+	return p
 }
 
 // clear empties the group. The events belong to the log now, which may keep

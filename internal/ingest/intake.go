@@ -41,6 +41,7 @@ func (in *intake) piece(p piece) *fault {
 		f = in.fields(p.number, len(p.bytes))
 	}
 	if f != nil {
+		in.group.cut = f.code == CodeBodyCut
 		in.group.result.refuse(p.number, f)
 	}
 	return f

@@ -209,15 +209,19 @@ func hangUp(w http.ResponseWriter, c *http.ResponseController) {
 
 // streamed prepares an answer that is written while the body is read. The
 // function returned tells the client how far the log has it.
-func streamed(w http.ResponseWriter, c *http.ResponseController, timeout time.Duration) func(through int) error {
+func streamed(w http.ResponseWriter, c *http.ResponseController, timeout time.Duration) func(progress) error {
 	// HTTP/2 and recorders are full duplex, or do not care.
 	_ = c.EnableFullDuplex()
 	w.Header().Set("Content-Type", typeLines)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
-	return func(through int) error {
+	return func(p progress) error {
+		b, err := json.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("tell of a commit: %w", err)
+		}
 		_ = c.SetWriteDeadline(time.Now().Add(timeout))
-		if _, err := fmt.Fprintf(w, "{\"through\":%d}\n", through); err != nil {
+		if _, err := w.Write(append(b, '\n')); err != nil {
 			return fmt.Errorf("tell of a commit: %w", err)
 		}
 		if err := c.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -29,8 +29,8 @@ type session struct {
 	idle    time.Duration
 	stopped atomic.Bool // the daemon stops
 
-	commit   func()                  // commits the group and tells the client of it
-	progress func(through int) error // nil when the answer does not stream
+	commit   func()               // commits the group and tells the client of it
+	progress func(progress) error // nil when the answer does not stream
 
 	mu      sync.Mutex
 	in      *intake
@@ -108,13 +108,13 @@ func (s *session) over() bool { return s.in.failed != nil || s.deaf != nil }
 
 // commitGroup commits what was taken in, and tells the client.
 func (s *session) commitGroup(ctx context.Context) {
-	through := s.in.group.last
 	if s.in.group.lines == 0 {
 		return
 	}
+	told := s.in.group.progress()
 	s.in.commit(ctx)
-	if s.in.failed == nil && s.progress != nil {
-		s.deaf = s.progress(through)
+	if s.in.failed == nil && s.progress != nil && told.lines > 0 {
+		s.deaf = s.progress(told)
 	}
 }
 

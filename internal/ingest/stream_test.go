@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"attend/internal/engine"
 	"attend/internal/store"
 )
 
@@ -98,8 +99,9 @@ func TestStream_RefusedLinesAloneAreAGroupTooAndAppendNothing(t *testing.T) {
 		synctest.Wait()
 		out.Close()
 		rec := done()
-		want := `{"through":1}` + "\n" + `{"type":"about:blank","title":"Unprocessable Entity","detail":"1 of 1 lines were rejected: mend them before sending them again","code":"linesRejected","status":422,"accepted":0,"duplicates":0,"rejected":1,` +
-			`"errors":[{"line":1,"code":"missingField","error":"field \"scope\" is missing: give it on the line, or give ?scope= for the whole body","retryable":false}]}` + "\n"
+		errors := `"errors":[{"line":1,"code":"missingField","error":"field \"scope\" is missing: give it on the line, or give ?scope= for the whole body","retryable":false}]}` + "\n"
+		want := `{"through":1,"rejected":1,` + errors +
+			`{"type":"about:blank","title":"Unprocessable Entity","detail":"1 of 1 lines were rejected: mend them before sending them again","code":"linesRejected","status":422,"accepted":0,"duplicates":0,"rejected":1,` + errors
 		if diff := cmp.Diff(want, rec.Body.String()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -518,6 +520,38 @@ func TestStream_TheStoreIsDownInAStreamedAnswer(t *testing.T) {
 	told := strings.Split(rec.Body.String(), "\n")
 	if len(told) != 3 || told[0] != `{"through":1}` || !strings.Contains(told[1], `"code":"storeUnavailable","status":503,"accepted":1,"duplicates":0,"rejected":1,`) {
 		t.Errorf("got %q", told)
+	}
+}
+
+// Who hears of a group, and then of nothing more, must know what of it to send
+// again: a line that was refused, and one that was cut by the end of the body.
+func TestStream_WhatIsThroughNeedNotBeSentAgain(t *testing.T) {
+	full := `{"scope":"window","name":"n","id":"2"}`
+	for _, c := range []struct{ body, want string }{
+		{line("1") + "\n" + full + "\n" + line("3") + "\n", `{"through":3,"rejected":1,"errors":[{"line":2,"code":"windowFull",`},
+		{line("1") + "\n" + line("2") + "\n" + `{"scope":"s","na`, `{"through":2}` + "\n"},
+		{full + "\n\n" + `{"scope":"s","na`, `{"through":2,"rejected":1,"errors":[{"line":1,"code":"windowFull",`},
+		{`{"scope":"s","na`, `{"type":"about:blank"`},
+	} {
+		w := newWorld(t, func(w *world, _ *Options) {
+			w.owner.refuse = func(scope string, _ engine.Kind) string {
+				if scope == "window" {
+					return "windowFull"
+				}
+				return ""
+			}
+		})
+		r := httptest.NewRequest(http.MethodPost, "/v1/ingest", io.MultiReader(strings.NewReader(c.body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		r.Header.Set("Content-Type", typeLines)
+		streaming(r)
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r)
+		if got := rec.Body.String(); !strings.HasPrefix(got, c.want) || strings.Count(got, "through") > 1 {
+			t.Errorf("%q is answered %s, want it to begin with %s", c.body, got, c.want)
+		}
+		if last := strings.Contains(rec.Body.String(), `"code":"bodyCut","error":"the line`); last != strings.HasSuffix(c.body, "na") {
+			t.Errorf("%q: the line that was cut is named: %v, in %s", c.body, last, rec.Body)
+		}
 	}
 }
 
