@@ -12,8 +12,8 @@ import (
 // actLimit is how many scopes one append takes at most.
 const actLimit = 1000
 
-// shedTrace is how many dropped events are told in a step of their own; fewer
-// wait for the scope's next step.
+// shedTrace is how many dropped events are told in a step of their own at once;
+// fewer wait for the scope's next step, or for its state to be saved.
 const shedTrace = 1000
 
 // act appends what follows for every scope on the list and for every scope
@@ -77,7 +77,7 @@ func (r *Runner) next(ctx context.Context, s *scope, now engine.Time) *job {
 			j.closed = []engine.Pending{{Settled: st.Slot.Settled, Members: st.Slot.Members}}
 		}
 	}
-	if len(j.entry.Steps) > 0 || s.shed[0].Count+s.shed[1].Count >= shedTrace {
+	if len(j.entry.Steps) > 0 || s.tell || s.shed[0].Count+s.shed[1].Count >= shedTrace {
 		j.entry.Steps = append(j.entry.Steps, s.takeShed()...)
 	}
 	if len(j.entry.Steps) == 0 {
@@ -245,5 +245,6 @@ func (s *scope) takeShed() []engine.Step {
 		}
 		s.shed[i] = engine.Shed{}
 	}
+	s.tell = false
 	return steps
 }

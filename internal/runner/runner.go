@@ -137,7 +137,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			return err
 		}
 		r.save(ctx)
-		r.wait(ctx, more, idle, grown)
+		r.wait(ctx, more || len(r.order) > 0, idle, grown)
 	}
 	r.shutdown()
 	return nil

@@ -397,3 +397,24 @@ func TestRunner_FlushMarksAndScopeShows(t *testing.T) {
 		w.want("a", "flush", "flush", "settled forced 2", "call 1", "flush", "decision queue", "settled forced 1", "call 1", "decision queue")
 	})
 }
+
+func TestRunner_ShedEventsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, open(t), policy("rule", kinds, func(s *engine.Settings) { s.MaxEvents = 2 }), runner.Options{})
+		w.push("few", "log", "log", "log")
+		w.push("act", "log", "log", "ask")
+		synctest.Wait()
+		w.want("act", "settled flush 2", "decision interrupt", "shed")
+		w.want("few")
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		w.want("few", "shed")
+		many := make([]string, 1002)
+		for i := range many {
+			many[i] = "log"
+		}
+		w.push("many", many...)
+		synctest.Wait()
+		w.want("many", "shed")
+	})
+}

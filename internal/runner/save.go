@@ -73,8 +73,13 @@ func (r *Runner) startSaving(whole bool) {
 		most = r.mem.recent.Len() - r.opt.MaxScopes + r.opt.MaxScopes/16 + 1
 	}
 	for e := r.mem.recent.Front(); e != nil && len(p.queue) < most; e = e.Next() {
-		if s := e.Value.(*scope); s.dirty { //nolint:forcetypeassert // the list holds nothing else
+		s := e.Value.(*scope) //nolint:forcetypeassert // the list holds nothing else
+		if s.dirty {
 			p.queue = append(p.queue, s)
+		}
+		if whole && s.shed[0].Count+s.shed[1].Count > 0 {
+			s.tell = true
+			r.look(s)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type scope struct {
 
 	call *call          // a judge call that runs in this process
 	shed [2]engine.Shed // dropped events that no step tells yet: overflow, age
+	tell bool           // tell them now
 }
 
 // memory holds the scopes. The runner's loop alone changes it, under the
