@@ -1,0 +1,257 @@
+// Package app puts the daemon together. It is the only package that names
+// concrete types: which store, which judge, which handlers, and what stands
+// before them.
+//
+// An App is built, started and stopped once. What New and Start have built is
+// undone in the opposite order, by Stop or by themselves when they fail
+// half-way:
+//
+//	store → runner → consumers → HTTP
+//
+// so that the last request is answered before the loop ends, and the loop
+// before the store is closed.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"attend/internal/config"
+	"attend/internal/feed"
+	"attend/internal/ingest"
+	"attend/internal/runner"
+	"attend/internal/store"
+)
+
+// Options are what the configuration does not say. Zero fields have defaults.
+type Options struct {
+	Logger    *slog.Logger         // nil drops everything
+	Registry  *prometheus.Registry // of the metrics; nil is a new one
+	Listening func(at net.Addr)    // called once, when requests are served
+}
+
+// App is the daemon.
+type App struct {
+	cfg       *config.Config
+	opt       Options
+	log       *slog.Logger
+	store     store.Store
+	runner    *runner.Runner
+	ingest    *ingest.Handler
+	consumers *feed.Consumers
+	server    *http.Server
+
+	stopping chan struct{} // closed when the daemon begins to stop
+	failed   chan error    // what ended although nobody asked it to
+
+	mu       sync.Mutex
+	started  bool
+	stopped  bool
+	listener net.Listener
+	cleanups cleanups
+}
+
+// New opens the store and builds everything that stands on it. Nothing runs
+// yet. When it fails, nothing is left behind; when it succeeds, Stop must be
+// called, or Run, which does.
+func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err error) {
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opt.Registry == nil {
+		opt.Registry = prometheus.NewRegistry()
+	}
+	a := &App{
+		cfg: cfg, opt: opt, log: opt.Logger,
+		stopping: make(chan struct{}), failed: make(chan error, 2), // one for each goroutine that may end
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.cleanups.drain(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err := a.registerProcess(); err != nil {
+		return nil, err
+	}
+	if err := a.buildStore(ctx); err != nil {
+		return nil, err
+	}
+	a.buildRunner()
+	if err := a.buildServer(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// registerProcess adds the metrics that belong to no other package.
+func (a *App) registerProcess() error {
+	err := errors.Join(
+		registerBuild(a.opt.Registry, ReadBuild()),
+		a.opt.Registry.Register(collectors.NewGoCollector()),
+		a.opt.Registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+	)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	return nil
+}
+
+// Start records the policy, starts the loop and serves. It returns when
+// requests are served. When it fails, everything has been undone.
+func (a *App) Start(ctx context.Context) (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.started || a.stopped {
+		return errors.New("start: an app is started once")
+	}
+	a.started = true
+	defer func() {
+		if err != nil {
+			a.stopped = true
+			err = errors.Join(err, a.cleanups.drain(context.WithoutCancel(ctx)))
+		}
+	}()
+	a.warn()
+	a.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Address())
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	a.cleanups.push("listener", a.closeListener)
+	policy := a.cfg.Policy()
+	if err := runner.EnsurePolicy(ctx, a.store, &policy); err != nil {
+		return fmt.Errorf("record the policy: %w", err)
+	}
+	if err := a.runner.Restore(ctx); err != nil {
+		return err
+	}
+	a.startRunner()
+	a.startConsumers()
+	a.startServer()
+	a.log.InfoContext(ctx, "started", "version", ReadBuild().Version, "config", a.cfg, "listening", a.listener.Addr().String())
+	if a.opt.Listening != nil {
+		a.opt.Listening(a.listener.Addr())
+	}
+	return nil
+}
+
+// warn says at start what is legal and probably not meant.
+func (a *App) warn() {
+	for _, w := range a.cfg.Warnings {
+		a.log.Warn("the configuration is legal, and probably not meant", "code", string(w.Code), "warning", w.String())
+	}
+	if a.cfg.Store.Kind == config.StoreMemory {
+		a.log.Warn("the store is memory: everything is gone when this process ends")
+	}
+}
+
+// Addr is where the daemon listens, nil before Start.
+func (a *App) Addr() net.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.listener == nil {
+		return nil
+	}
+	return a.listener.Addr()
+}
+
+// Stop ends the daemon in order: waiting requests are answered, requests under
+// way are finished, the loop saves its states, the store is closed. What has
+// not ended when the context does is cut off. Calling it again does nothing.
+func (a *App) Stop(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped {
+		return nil
+	}
+	a.stopped = true
+	return a.cleanups.drain(ctx)
+}
+
+// Run starts the daemon, waits until the context ends or something fails that
+// cannot be mended, and stops it within the configured time.
+func (a *App) Run(ctx context.Context) error {
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	var failure error
+	select {
+	case <-ctx.Done():
+		a.log.Info("stopping", "grace", a.cfg.ShutdownGrace)
+	case failure = <-a.failed:
+		a.log.Error("stopping after a failure", "error", failure)
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownGrace)
+	defer cancel()
+	err := errors.Join(failure, a.Stop(grace))
+	a.log.Info("stopped")
+	return err
+}
+
+// closeListener closes what the server has not closed already.
+func (a *App) closeListener(context.Context) error {
+	if err := a.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// runUntilStopped runs work in a goroutine under a context of its own, and
+// pushes a cleanup that ends it and waits for it. What work returns although
+// nobody asked it to end stops the daemon.
+func (a *App) runUntilStopped(name string, work func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := work(ctx)
+		if ctx.Err() == nil {
+			a.failed <- fmt.Errorf("%s ended: %w", name, err)
+		}
+	}()
+	a.cleanups.push(name, func(ctx context.Context) error {
+		cancel()
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("it has not ended in time: %w", ctx.Err())
+		}
+	})
+}
+
+// startRunner starts the loop.
+func (a *App) startRunner() { a.runUntilStopped("runner", a.runner.Run) }
+
+// expireEvery is how often consumers are looked at that nobody hears from.
+const expireEvery = time.Hour
+
+// startConsumers drops consumers that have not been heard of for long.
+func (a *App) startConsumers() {
+	a.runUntilStopped("consumers", func(ctx context.Context) error {
+		tick := time.NewTicker(expireEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			dropped, err := a.consumers.Expire(ctx)
+			if err != nil && ctx.Err() == nil {
+				a.log.Warn("consumers could not be looked through", "error", err)
+			}
+			if len(dropped) > 0 {
+				a.log.Info("consumers dropped, for nothing was heard of them", "consumers", dropped)
+			}
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"attend/internal/api"
+	"attend/internal/engine"
+	"attend/internal/feed"
+	"attend/internal/ingest"
+	"attend/internal/mcpserve"
+	"attend/internal/runner"
+)
+
+// buildRunner makes the loop. The only judge of this version is pure: the fold
+// asks it itself.
+func (a *App) buildRunner() {
+	a.runner = runner.New(runner.Options{
+		Store:      a.store,
+		Pure:       map[string]engine.PureJudge{"rule": engine.RuleJudge},
+		Logger:     a.log,
+		Registerer: a.opt.Registry,
+	})
+}
+
+// mount makes the adapters and adds their routes.
+func (a *App) mount(r chi.Router, may *access) error {
+	reader := feed.NewReader(a.store)
+	a.consumers = feed.NewConsumers(a.store, reader, feed.ConsumersOptions{})
+	var err error
+	a.ingest, err = ingest.New(ingest.Options{Log: a.store, Owner: a.runner, Logger: a.log, Registerer: a.opt.Registry})
+	if err != nil {
+		return err
+	}
+	handlers, err := api.New(api.Options{
+		Log:       a.store,
+		Feed:      reader,
+		Scopes:    scopeViews{a.runner},
+		Marks:     a.runner,
+		Consumers: a.consumers,
+		Admin:     may.admin,
+		Stopping:  a.stopping,
+		Logger:    a.log,
+	})
+	if err != nil {
+		return err
+	}
+	protocol, err := mcpserve.New(mcpserve.Options{
+		Reader:     reader,
+		Consumers:  a.consumers,
+		Push:       pusher{a.ingest},
+		Flush:      handlers,
+		Logger:     a.log,
+		Registerer: a.opt.Registry,
+		Version:    ReadBuild().Version,
+		Caller:     func(context.Context) mcpserve.Caller { return mcpserve.Caller{Name: may.principal()} },
+		Now:        a.store.Now,
+	})
+	if err != nil {
+		return err
+	}
+	r.Handle(pathIngest, a.ingest) // it says itself what other methods should be
+	r.Method(http.MethodPost, pathMCP, protocol)
+	r.Method(http.MethodDelete, pathMCP, protocol)
+	handlers.Register(r)
+	return nil
+}
+
+// pusher gives ingest to MCP without naming its types.
+type pusher struct{ ingest *ingest.Handler }
+
+// Push takes events in as an ingest body would bring them.
+func (p pusher) Push(ctx context.Context, events []json.RawMessage) (mcpserve.Pushed, error) {
+	result, err := p.ingest.PushJSON(ctx, "", events)
+	pushed := mcpserve.Pushed{
+		Accepted: result.Accepted, Duplicates: result.Duplicates, Rejected: result.Rejected,
+		Errors: make([]mcpserve.PushFault, len(result.Errors)),
+	}
+	for i, e := range result.Errors {
+		pushed.Errors[i] = mcpserve.PushFault{Line: e.Line, Code: string(e.Code), Error: e.Error, Retryable: e.Retryable}
+	}
+	return pushed, err
+}
+
+// scopeViews gives the runner's views to the API without naming their type.
+type scopeViews struct{ runner *runner.Runner }
+
+// Scope returns the view of one scope.
+func (s scopeViews) Scope(ctx context.Context, scope string) (api.ScopeView, error) {
+	v, err := s.runner.Scope(ctx, scope)
+	return api.ScopeView{Scope: scope, View: v}, err
+}
+
+// Scopes returns views ordered by name.
+func (s scopeViews) Scopes(ctx context.Context, after string, limit int) ([]api.ScopeView, error) {
+	views, err := s.runner.Scopes(ctx, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.ScopeView, len(views))
+	for i := range views {
+		out[i] = api.ScopeView{Scope: views[i].Scope, View: views[i]}
+	}
+	return out, nil
+}
