@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// maxAnswerBytes bounds what a command takes from a daemon in one answer.
+const maxAnswerBytes = 64 << 20
+
+// client talks to a running daemon over HTTP.
+type client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// addURLFlag gives a command --url. Its default follows ATTEND_PORT, which
+// configures the daemon, so that a command in the same environment (a
+// container's health check) finds it.
+func addURLFlag(cmd *cobra.Command, p *process, into *string) {
+	port := cmp.Or(p.getenv("ATTEND_PORT"), "8787")
+	def := cmp.Or(p.getenv("ATTEND_URL"), "http://127.0.0.1:"+port)
+	cmd.Flags().StringVar(into, "url", def, "where the daemon listens (ATTEND_URL)")
+}
+
+// newClient reads an address as --url takes it. The bearer token comes from
+// ATTEND_TOKEN alone: on a command line everyone on the machine could read it.
+func newClient(p *process, address string) (*client, error) {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return nil, fmt.Errorf("--url %q: want http://host:port or https://host", address)
+	}
+	return &client{
+		base:  base,
+		token: p.getenv("ATTEND_TOKEN"),
+		http: &http.Client{
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: time.Minute},
+			// A redirect would take the request, and the token with it, elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// close ends the connections that are kept open.
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// problemError is what a daemon answered in place of a result.
+type problemError struct {
+	Status int    `json:"-"`
+	Code   string `json:"code"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+}
+
+// Error gives the daemon's own words, made safe for a terminal.
+func (e *problemError) Error() string {
+	text := e.Detail
+	if text == "" {
+		text = e.Title
+	}
+	if text == "" {
+		text = http.StatusText(e.Status)
+	}
+	if e.Code != "" {
+		return fmt.Sprintf("%s (%d %s)", visible(text), e.Status, visible(e.Code))
+	}
+	return fmt.Sprintf("%s (%d)", visible(text), e.Status)
+}
+
+// final reports whether sending the same request again would get the same
+// answer.
+func (e *problemError) final() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	default:
+		return e.Status < 500
+	}
+}
+
+// call sends one request and decodes the answer into out (nil: it is dropped).
+// An answer that is not 2xx is a *problemError.
+func (c *client) call(ctx context.Context, method, path string, query url.Values, body, out any) error {
+	at := c.base.JoinPath(path)
+	at.RawQuery = query.Encode()
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), payload)
+	if err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err // it repeats method and address
+		}
+		return fmt.Errorf("no answer from %s: %w", c.base.Redacted(), err)
+	}
+	defer resp.Body.Close()
+	limited := io.LimitReader(resp.Body, maxAnswerBytes)
+	if resp.StatusCode/100 != 2 {
+		problem := &problemError{Status: resp.StatusCode}
+		if err := json.NewDecoder(limited).Decode(problem); err != nil {
+			problem.Title = http.StatusText(resp.StatusCode)
+		}
+		return problem
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(limited).Decode(out); err != nil {
+		return fmt.Errorf("answer of %s: %w", c.base.Redacted(), err)
+	}
+	return nil
+}

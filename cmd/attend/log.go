@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"attend/internal/app"
+	"attend/internal/config"
+	"attend/internal/engine"
+)
+
+// exportBatch is how many records are read at once.
+const exportBatch = 500
+
+// newLog builds `attend log`, which holds what reads the log itself.
+func newLog(p *process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Read the log itself",
+		Args:  takes(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLogExport(p))
+	return cmd
+}
+
+// newLogExport builds `attend log export`.
+func newLogExport(p *process) *cobra.Command {
+	var (
+		scope string
+		after int64
+	)
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write every record of the log as NDJSON, in order",
+		Long: `Write the log's records as NDJSON, in order, one a line: its position, its stamp
+(Unix ms), its scope, and either the event as it came or the step that was
+taken. It opens the database for reading and may run beside the daemon, whose
+configuration says where it is.`,
+		Example: `  attend log export > log.ndjson
+  attend log export --scope chat:42 --store sqlite:/var/lib/attend/attend.db
+  attend log export --after 120000 | jq -c 'select(.step.kind == "settled")'`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if after < 0 {
+				return fmt.Errorf("--after %d: must be at least 0", after)
+			}
+			cfg, err := config.Load(cmd.Flags(), p.env)
+			if err != nil {
+				return err
+			}
+			log, err := app.OpenLog(cmd.Context(), cfg.Store)
+			if err != nil {
+				return err
+			}
+			defer log.Close()
+			return export(cmd.Context(), log, cmd.OutOrStdout(), scope, engine.Position(after))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringP("config", "c", "", "read `file` (default attend.yaml, where there is one)")
+	flags.String("store", "sqlite:attend.db", "`store` to read, as the daemon has it: sqlite:<file>")
+	flags.StringVar(&scope, "scope", "", "only records of this scope")
+	flags.Int64Var(&after, "after", 0, "only records after this position")
+	return cmd
+}
+
+// logReader reads records after a position, in order, at most limit.
+type logReader interface {
+	Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error)
+}
+
+// export writes what the log holds at this time. It ends where the log ended
+// when it was last read.
+func export(ctx context.Context, log logReader, out io.Writer, scope string, after engine.Position) error {
+	w := bufio.NewWriter(out)
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false) // data stays as close to what was sent as one line allows
+	for {
+		records, err := log.Read(ctx, after, exportBatch)
+		if err != nil {
+			return fmt.Errorf("read the log after position %d: %w", after, err)
+		}
+		if len(records) == 0 {
+			return w.Flush()
+		}
+		for i := range records {
+			r := &records[i]
+			after = r.Position
+			if scope != "" && r.Scope != scope {
+				continue
+			}
+			line.Reset()
+			if err := enc.Encode(exported(r)); err != nil {
+				return fmt.Errorf("record at position %d: %w", r.Position, err)
+			}
+			text, err := jsonLine(line.Bytes())
+			if err != nil {
+				return fmt.Errorf("record at position %d: %w", r.Position, err)
+			}
+			if _, err := w.WriteString(text + "\n"); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
+	}
+}
+
+// record is the line of one record.
+type record struct {
+	Position engine.Position `json:"position"`
+	Stamp    engine.Time     `json:"stamp"`
+	Scope    string          `json:"scope,omitempty"`
+	Event    *event          `json:"event,omitempty"`
+	Step     *engine.Step    `json:"step,omitempty"`
+}
+
+// event is an event as it came, with the kind and the policy that were fixed
+// when it was accepted.
+type event struct {
+	ID     string         `json:"id"`
+	Name   string         `json:"name"`
+	Kind   engine.Kind    `json:"kind"`
+	Policy uint32         `json:"policy"`
+	At     *engine.Time   `json:"at,omitempty"`
+	Data   engine.RawJSON `json:"data,omitempty"`
+	Text   string         `json:"text,omitempty"`
+}
+
+func exported(r *engine.Record) record {
+	out := record{Position: r.Position, Stamp: r.Stamp, Scope: r.Scope, Step: r.Step}
+	if e := r.Event; e != nil {
+		out.Event = &event{ID: e.ID, Name: e.Name, Kind: e.Kind, Policy: e.Policy, At: e.At, Data: e.Data, Text: e.Text}
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"attend/internal/app"
+	"attend/internal/config"
+)
+
+// newServe builds `attend serve`.
+func newServe(p *process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon",
+		Long: `Run the daemon: events come in as NDJSON on POST /v1/ingest, decisions go out
+over HTTP (/v1/decisions) and MCP (/mcp).
+
+Once it listens it prints one line on standard output, with the port that was
+taken:
+
+  attend: listening on http://127.0.0.1:8787
+
+Its log goes to standard error. SIGTERM and SIGINT end it in order, within
+shutdownGraceMs (10 s); a second one ends it at once.
+
+Every flag has a variable (--store is ATTEND_STORE) and a key in attend.yaml
+(store). A flag wins over a variable, a variable over the file. The token is
+set by ATTEND_TOKEN or in the file alone.`,
+		Example: `  attend serve --kinds kinds.json
+  attend serve --store memory --port 0 --kinds '{"message.created":"flush"}'
+  ATTEND_TOKEN=$(openssl rand -hex 32) attend serve --host 0.0.0.0`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(cmd.Flags(), p.env)
+			if err != nil {
+				return fmt.Errorf("the configuration cannot be used:\n%w", err)
+			}
+			daemon, err := app.New(cmd.Context(), cfg, app.Options{
+				Logger: newLogger(cfg, cmd.ErrOrStderr()),
+				Listening: func(at net.Addr) {
+					fmt.Fprintf(cmd.OutOrStdout(), "attend: listening on http://%s\n", at)
+				},
+			})
+			if err != nil {
+				return err
+			}
+			return daemon.Run(cmd.Context())
+		},
+	}
+	config.Flags(cmd.Flags())
+	return cmd
+}
+
+// newLogger returns the logger that the configuration asks for.
+func newLogger(cfg *config.Config, to io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
