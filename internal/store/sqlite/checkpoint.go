@@ -96,7 +96,7 @@ func (c *checkpoints) round(ctx context.Context) error {
 	if frames*frameBytes < c.ceiling || time.Since(c.refused) < ceilingPatience {
 		return nil
 	}
-	t := &task{run: restartWAL, done: make(chan struct{})}
+	t := &task{ended: ctx.Err, run: restartWAL, done: make(chan struct{})}
 	if !c.queue.pushTask(t) {
 		return nil // the store is being closed
 	}

@@ -48,7 +48,7 @@ func appendForever(path string) error {
 					fails <- err
 					return
 				}
-				fmt.Println(rs[0].Last)
+				fmt.Fprintln(os.Stdout, rs[0].Last)
 			}
 		}()
 	}

@@ -105,9 +105,10 @@ func (p *pending) settle(r store.Receipt) {
 
 // task is what else needs the writer's connection. It runs between groups.
 type task struct {
-	run  func(context.Context, *session) error
-	err  error
-	done chan struct{}
+	ended func() error // the error of the caller's context
+	run   func(context.Context, *session) error
+	err   error
+	done  chan struct{}
 }
 
 // group is what is committed together.

@@ -88,7 +88,7 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		{&s.dropBlocks, "DELETE FROM blocks WHERE scope = ? AND seq < ?"},
 		{&s.raiseMeta, "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = max(value, excluded.value)"},
 	} {
-		if *p.stmt, err = s.statement(ctx, p.text); err != nil {
+		if *p.stmt, err = s.statement(ctx, p.text); err != nil { //nolint:sqlclosecheck // the session closes it
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (s *session) inserter(ctx context.Context, table, columns string, width int
 	in := &inserter{sizes: insertSizes()}
 	row := "(?" + strings.Repeat(",?", width-1) + ")"
 	for _, n := range in.sizes {
-		stmt, err := s.statement(ctx, "INSERT INTO "+table+" ("+columns+") VALUES "+row+strings.Repeat(","+row, n-1))
+		stmt, err := s.statement(ctx, "INSERT INTO "+table+" ("+columns+") VALUES "+row+strings.Repeat(","+row, n-1)) //nolint:sqlclosecheck // the session closes it
 		if err != nil {
 			return nil, err
 		}

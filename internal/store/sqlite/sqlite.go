@@ -255,7 +255,7 @@ func (s *Store) do(ctx context.Context, op string, run func(context.Context, *se
 	if err := ctx.Err(); err != nil {
 		return store.Describe(op, err)
 	}
-	t := &task{run: run, done: make(chan struct{})}
+	t := &task{ended: ctx.Err, run: run, done: make(chan struct{})}
 	if !s.writer.queue.pushTask(t) {
 		return store.Describe(op, store.ErrClosed)
 	}

@@ -46,7 +46,7 @@ func TestDiffer(t *testing.T) {
 	paths := make(map[store.Store]string)
 	storetest.Differ(t, func(t *testing.T, now func() time.Time) store.Store {
 		path := filepath.Join(t.TempDir(), "attend.db")
-		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now})
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now, Synchronous: sqlite.SynchronousNormal})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestDiffer(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now})
+		again, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now, Synchronous: sqlite.SynchronousNormal})
 		if err != nil {
 			t.Fatal(err)
 		}

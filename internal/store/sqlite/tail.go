@@ -37,7 +37,18 @@ type tail struct {
 type run struct {
 	stamp   engine.Time
 	records []engine.Record // at least one
+	steps   []int           // where among the records the steps are
 	bytes   int
+}
+
+func newRun(stamp engine.Time, records []engine.Record, bytes int) run {
+	r := run{stamp: stamp, records: records, bytes: bytes}
+	for i := range records {
+		if records[i].Step != nil {
+			r.steps = append(r.steps, i)
+		}
+	}
+	return r
 }
 
 func (r *run) last() engine.Position { return r.records[len(r.records)-1].Position }
@@ -147,7 +158,7 @@ func (t *tail) steps(q *store.StepQuery) (records []engine.Record, ok bool) {
 		return nil, false
 	}
 	for _, r := range t.after(q.After) {
-		for i := range r.records {
+		for _, i := range r.steps {
 			if q.Matches(&r.records[i]) {
 				records = append(records, r.records[i])
 				if len(records) == q.Count() {

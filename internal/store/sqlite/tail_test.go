@@ -9,11 +9,11 @@ import (
 
 // runOf is a committed group of records of one scope.
 func runOf(first engine.Position, n int, stamp engine.Time, scope string, bytes int) run {
-	r := run{stamp: stamp, bytes: bytes}
+	var records []engine.Record
 	for i := range n {
-		r.records = append(r.records, engine.Record{Position: first + engine.Position(i), Stamp: stamp, Scope: scope, Event: new(engine.Event)})
+		records = append(records, engine.Record{Position: first + engine.Position(i), Stamp: stamp, Scope: scope, Event: new(engine.Event)})
 	}
-	return r
+	return newRun(stamp, records, bytes)
 }
 
 func TestTail_IsBoundedByRecordsAndBytes(t *testing.T) {

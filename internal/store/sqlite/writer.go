@@ -62,7 +62,7 @@ func (w *writer) write(ctx context.Context, g *group) {
 	}
 	w.succeeded()
 	if len(b.records) > 0 {
-		w.tail.add(run{stamp: b.stamp, records: b.records, bytes: b.bytes})
+		w.tail.add(newRun(b.stamp, b.records, b.bytes))
 	}
 	for _, p := range b.entries {
 		p.settle(store.Receipt{First: p.receipt.First, Last: p.receipt.Last, Stamp: b.stamp})
@@ -118,6 +118,10 @@ func (w *writer) insert(ctx context.Context, b *batch) error {
 
 // perform runs a task. An error of the store's own leaves the session as it is.
 func (w *writer) perform(ctx context.Context, t *task) {
+	defer close(t.done)
+	if t.err = t.ended(); t.err != nil {
+		return
+	}
 	err := w.ready(ctx)
 	if err == nil {
 		err = t.run(ctx, w.session)
@@ -130,7 +134,6 @@ func (w *writer) perform(ctx context.Context, t *task) {
 		err = w.failed(ctx, err)
 	}
 	t.err = err
-	close(t.done)
 }
 
 // ready connects again after a failure, and takes up the log where it ends now.

@@ -57,8 +57,10 @@ func rowCases() []testCase {
 				e.Fatal(err)
 			}
 			e.same("rows of x", rows, []store.Put{
-				{Space: "x", Key: "", Value: []byte("4")}, {Space: "x", Key: "B", Value: []byte("3")},
-				{Space: "x", Key: "b", Value: []byte("1")}, {Space: "x", Key: "z", Value: []byte("6")},
+				{Space: "x", Key: "", Value: []byte("4")},
+				{Space: "x", Key: "B", Value: []byte("3")},
+				{Space: "x", Key: "b", Value: []byte("1")},
+				{Space: "x", Key: "z", Value: []byte("6")},
 				{Space: "x", Key: "é", Value: []byte("5")},
 			})
 			none, err := e.s.Rows(e.Context(), "none")
