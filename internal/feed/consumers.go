@@ -164,17 +164,22 @@ func (c *Consumers) deliver(ctx context.Context, row *consumerRow, want *Want, e
 }
 
 // redeliver gives the pending answer again; an empty one if there is none.
-// What the caller wants by now does not change it, but rights do.
+// What the caller wants by now does not change it, but rights do, and so does
+// retention where it was faster than the consumer.
 func (c *Consumers) redeliver(ctx context.Context, row *consumerRow, want *Want, epoch string) (Answer, error) {
 	if row.Pending == nil {
 		return Answer{}, nil
 	}
-	items, err := c.reader.at(ctx, row.Pending.Items, want.Filter.Visible)
+	items, err := c.reader.at(ctx, row.Pending.Items)
 	if err != nil {
 		return Answer{}, err
 	}
-	if len(items) == 0 { // retention was faster than the consumer
-		row.Position, row.Pending, row.Truncated = row.Pending.Next, nil, true
+	row.Truncated = row.Truncated || len(items) < len(row.Pending.Items)
+	if visible := want.Filter.Visible; visible != nil {
+		items = slices.DeleteFunc(items, func(it Item) bool { return !visible(it.Scope) })
+	}
+	if len(items) == 0 {
+		row.Position, row.Pending = row.Pending.Next, nil
 		return Answer{}, c.save(ctx, row)
 	}
 	a := row.answer(items, epoch)

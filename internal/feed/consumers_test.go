@@ -170,6 +170,10 @@ func TestConsumers_BadAcks(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
+	d.look("other", "")
+	if _, err := d.consumers.Wait(t.Context(), Call{Consumer: "other", Ack: ack}); !errors.Is(err, ErrAck) || d.row("other").Position != 0 {
+		t.Errorf("another's ack for the same place: got %v, position %d", err, d.row("other").Position)
+	}
 	restored := token{what: whatAck, epoch: "before", position: 1, mark: consumerMark("c")}.encode()
 	if again := d.look("c", restored); !again.Redelivered {
 		t.Error("an ack from before a restore is ignored, so the answer comes again")
@@ -562,7 +566,7 @@ func TestConsumers_ReturnsAfterADelete(t *testing.T) {
 
 func TestConsumers_UnheardAreDroppedAndToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, ConsumersOptions{Keep: 7 * 24 * time.Hour})
+		d := newDesk(t, ConsumersOptions{Keep: 7 * 24 * time.Hour, Max: 3})
 		d.look("quiet", "")
 		d.look("busy", "")
 		waits := started(d, t.Context(), Call{Consumer: "waits", Want: Want{Timeout: 30 * 24 * time.Hour}})
@@ -580,6 +584,13 @@ func TestConsumers_UnheardAreDroppedAndToldSo(t *testing.T) {
 		list, err := d.consumers.List(t.Context())
 		if err != nil || len(list) != 2 {
 			t.Errorf("left are %v, %v", list, err)
+		}
+		d.look("in its place", "") // the limit counts those that are there
+		if err := d.consumers.Delete(t.Context(), "in its place"); err != nil {
+			t.Fatal(err)
+		}
+		if _, kept := d.consumers.checked["in its place"]; kept {
+			t.Error("a deleted consumer is remembered")
 		}
 		if err := d.consumers.Delete(t.Context(), "quiet"); !errors.Is(err, ErrNoConsumer) {
 			t.Errorf("deleting a dropped one: got %v", err)
@@ -606,15 +617,18 @@ func TestConsumers_WhatIsLeftOfADroppedOneGoesToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{})
 		d.look("c", "")
-		for _, days := range []time.Duration{7, 29, 1} {
-			time.Sleep(days * 24 * time.Hour)
+		for _, step := range []struct {
+			days time.Duration
+			left int
+		}{{7, 1}, {29, 1}, {1, 0}} {
+			time.Sleep(step.days * 24 * time.Hour)
 			if _, err := d.consumers.Expire(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-		}
-		rows, err := d.store.Rows(t.Context(), store.SpaceConsumer)
-		if err != nil || len(rows) != 0 {
-			t.Errorf("left are %v, %v", rows, err)
+			rows, err := d.store.Rows(t.Context(), store.SpaceConsumer)
+			if err != nil || len(rows) != step.left {
+				t.Errorf("%d days on: left are %v, %v", step.days, rows, err)
+			}
 		}
 	})
 }
@@ -647,8 +661,8 @@ func TestConsumers_RetentionFasterThanTheConsumer(t *testing.T) {
 	first := d.look("c", "")
 	log.before = 1 // the first of the two is gone
 	again := d.look("c", "")
-	if !cmp.Equal(ids(again.Items), []string{"d2"}) || again.Ack != first.Ack {
-		t.Errorf("got %v", ids(again.Items))
+	if !cmp.Equal(ids(again.Items), []string{"d2"}) || again.Ack != first.Ack || !again.Truncated {
+		t.Errorf("got %v, truncated %t", ids(again.Items), again.Truncated)
 	}
 	log.before = 2 // and the second
 	d.decide("a", engine.Queue, nil)
@@ -662,6 +676,37 @@ func TestConsumers_RetentionFasterThanTheConsumer(t *testing.T) {
 	log.before = d.head() - 1
 	if got := d.look("late", ""); len(got.Items) != 0 || !got.Truncated {
 		t.Errorf("one that never had an answer: got %v, truncated %t", ids(got.Items), got.Truncated)
+	}
+}
+
+// What is gone before an answer that is still there does not concern it.
+func TestConsumers_RetentionBehindAPendingAnswer(t *testing.T) {
+	w := newWorld(t, memory.Options{})
+	log := &aged{Store: w.store}
+	d := &desk{w, NewConsumers(log, NewReader(log), ConsumersOptions{})}
+	d.look("c", "")
+	d.happen("a", 9)
+	d.decide("a", engine.Queue, nil)
+	first := d.look("c", "")
+	log.before = 5
+	want := first
+	want.Redelivered = true
+	if diff := cmp.Diff(want, d.look("c", "")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a narrow call has checked, a wider one looks at again.
+func TestConsumers_AnotherFilterLooksForItself(t *testing.T) {
+	d := newDesk(t, ConsumersOptions{})
+	d.look("c", "")
+	d.decide("a", engine.Queue, nil)
+	narrow := d.call(Call{Consumer: "c", Want: Want{Filter: Filter{Routes: []engine.Route{engine.Interrupt}}}})
+	if len(narrow.Items) != 0 {
+		t.Fatalf("got %v", ids(narrow.Items))
+	}
+	if wide := d.look("c", ""); len(wide.Items) != 1 {
+		t.Errorf("got %v, want what the narrow call passed over", ids(wide.Items))
 	}
 }
 

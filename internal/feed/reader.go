@@ -257,10 +257,10 @@ func (r *Reader) Wait(ctx context.Context, after engine.Position, f Filter) (eng
 }
 
 // at reads the decisions at the positions given, which rise. Those that are no
-// longer kept, or not visible any more, are left out.
-func (r *Reader) at(ctx context.Context, positions []engine.Position, visible func(string) bool) ([]Item, error) {
+// longer kept are left out.
+func (r *Reader) at(ctx context.Context, positions []engine.Position) ([]Item, error) {
 	var items []Item
-	f := Filter{Kinds: []Kind{KindDecision}, Visible: visible}
+	f := Filter{Kinds: []Kind{KindDecision}}
 	for len(positions) > 0 {
 		batch, full, err := r.scan(ctx, positions[0]-1, &f)
 		if err != nil {
@@ -271,10 +271,7 @@ func (r *Reader) at(ctx context.Context, positions []engine.Position, visible fu
 				positions = positions[1:]
 			}
 			if len(positions) > 0 && positions[0] == batch[i].Position {
-				positions = positions[1:]
-				if f.Match(&batch[i]) {
-					items = append(items, batch[i])
-				}
+				items, positions = append(items, batch[i]), positions[1:]
 			}
 		}
 		if !full {

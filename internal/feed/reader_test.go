@@ -326,6 +326,43 @@ func TestReader_WaitReportsAClosedStore(t *testing.T) {
 	})
 }
 
+// lateLog holds up the goroutine that follows the log as it starts.
+type lateLog struct {
+	store.Log
+	start chan struct{}
+}
+
+type readerKey struct{}
+
+func (l *lateLog) Head(ctx context.Context) (store.Head, error) {
+	if ctx.Value(readerKey{}) == nil {
+		<-l.start
+	}
+	return l.Log.Head(ctx)
+}
+
+// What is written after a reader's look and before the follower has begun
+// would else be seen by neither.
+func TestReader_WaitMissesNothingAsTheFollowerStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.Options{})
+		log := &lateLog{w.store, make(chan struct{})}
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), readerKey{}, true), time.Hour)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() {
+			_, err := NewReader(log).Wait(ctx, 0, Filter{})
+			done <- err
+		}()
+		synctest.Wait()
+		w.decide("a", engine.Queue, nil)
+		close(log.start)
+		if err := <-done; err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // countingLog counts how often the log is waited on.
 type countingLog struct {
 	store.Log

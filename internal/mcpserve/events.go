@@ -138,7 +138,7 @@ func (s *Server) pollArguments(params map[string]json.RawMessage, caller *Caller
 		return nil, invalidParams("/arguments"+bad.path, bad.reason)
 	}
 	if scope, found := hidden(filter.Scopes, caller); found {
-		return nil, forbidden("scope", "the scope %q is not yours to read", scope)
+		return nil, notYours(scope, "read")
 	}
 	a.filter = filter
 	return a, nil

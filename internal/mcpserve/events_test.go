@@ -235,9 +235,14 @@ func TestPoll_Pages(t *testing.T) {
 	if diff := cmp.Diff([]bool{true, true, false, false}, more); diff != "" {
 		t.Error(diff)
 	}
-	all := d.poll(modern, fmt.Sprintf(`"name":"attention.decision","maxEvents":1000000,"cursor":%q`, d.cursor(0)))
-	if len(all.Events) != 10 {
-		t.Errorf("a maxEvents beyond ours gave %d", len(all.Events))
+	for range maxPollEvents {
+		d.decide("a", engine.Queue, nil)
+	}
+	for params, want := range map[string]int{``: defaultPollEvents, `,"maxEvents":null`: defaultPollEvents, `,"maxEvents":1000000`: maxPollEvents} {
+		p := d.poll(modern, fmt.Sprintf(`"name":"attention.decision","cursor":%q%s`, d.cursor(0), params))
+		if len(p.Events) != want || !p.HasMore {
+			t.Errorf("{%s}: got %d events, more %t; want %d", params, len(p.Events), p.HasMore, want)
+		}
 	}
 }
 

@@ -215,6 +215,9 @@ func TestFront_EveryResultIsComplete(t *testing.T) {
 		if r.msg.Result["resultType"] != "complete" {
 			t.Errorf("%s: resultType is %v: %.300s", what, r.msg.Result["resultType"], r.body)
 		}
+		if n := strings.Count(r.body, `"resultType"`); n != 1 {
+			t.Errorf("%s: resultType stands there %d times", what, n)
+		}
 		meta, _ := r.msg.Result["_meta"].(map[string]any)
 		server, _ := meta["io.modelcontextprotocol/serverInfo"].(map[string]any)
 		if named && (server["name"] != "attend" || server["version"] != "1.2.3") {

@@ -34,7 +34,7 @@ func (s *Server) callPush(ctx context.Context, caller *Caller, members map[strin
 			return nil, &fault{fmt.Sprintf("/events/%d", i), "must be an object"}
 		}
 		if !caller.may(RightIngest, event.Scope) {
-			return nil, &fault{fmt.Sprintf("/events/%d/scope", i), fmt.Sprintf("the scope %q is not yours to write to", event.Scope)}
+			return nil, notYours(event.Scope, "write to")
 		}
 	}
 	got, err := s.opts.Push.Push(ctx, events)
@@ -71,7 +71,7 @@ func (s *Server) callFlush(ctx context.Context, caller *Caller, members map[stri
 		return nil, bad
 	}
 	if !caller.may(RightIngest, scope) {
-		return nil, &fault{"/scope", fmt.Sprintf("the scope %q is not yours to flush", scope)}
+		return nil, notYours(scope, "flush")
 	}
 	marked, err := s.opts.Flush.Flush(ctx, scope)
 	if err != nil {

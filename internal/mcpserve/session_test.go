@@ -130,6 +130,14 @@ func TestSession_IdleExpiry(t *testing.T) {
 			t.Fatalf("each request keeps it: status %d", r.status)
 		}
 	}
+	now.turn(time.Hour - time.Millisecond)
+	if r := d.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.status != 202 {
+		t.Fatalf("a notification: status %d", r.status)
+	}
+	now.turn(time.Hour - time.Millisecond)
+	if r := d.post(session, listBody); r.status != 200 {
+		t.Fatalf("a notification keeps it, too: status %d", r.status)
+	}
 	now.turn(time.Hour)
 	if r := d.post(session, listBody); r.status != 404 {
 		t.Errorf("after an idle hour: status %d", r.status)

@@ -54,12 +54,13 @@ func (s *Server) addTool(server *mcp.Server, t *tool) error {
 	return nil
 }
 
-// callTool runs a tool. What is wrong with a call is told in its result, where
-// the model reads it and can mend it.
+// callTool runs a tool. What is wrong with its arguments is told in its result,
+// where the model reads it and can mend it; what no other call would mend is an
+// error of the protocol, with a code and data.
 func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.RawMessage) (*mcp.CallToolResult, error) {
 	caller := s.opts.Caller(ctx)
 	if !caller.may(t.right, "") {
-		return refusal("%s needs the right %q", t.name, t.right), nil
+		return nil, forbidden("right", "%s needs the right %q", t.name, t.right)
 	}
 	args, bad := toolArguments(raw)
 	if bad == nil {
@@ -98,15 +99,20 @@ func toolArguments(raw json.RawMessage) (map[string]json.RawMessage, *fault) {
 
 // toolError tells the caller's faults from the daemon's.
 func (s *Server) toolError(ctx context.Context, t *tool, err error) (*mcp.CallToolResult, error) {
+	var wire *jsonrpc.Error
 	var bad *fault
 	var limit *feed.LimitError
 	switch {
-	case errors.As(err, &bad), errors.As(err, &limit),
-		errors.Is(err, feed.ErrConsumerName), errors.Is(err, feed.ErrAck),
-		errors.Is(err, feed.ErrMalformed), errors.Is(err, feed.ErrNotYours):
+	case errors.As(err, &wire):
+		return nil, wire
+	case errors.As(err, &limit):
+		return nil, rpcError(codeResourceExhausted, map[string]any{"limit": limit.Limit, "max": limit.Max}, "%s", limit.Error())
+	case errors.Is(err, feed.ErrNotYours):
+		return nil, forbidden("consumer", "%s", err.Error())
+	case errors.As(err, &bad), errors.Is(err, feed.ErrConsumerName), errors.Is(err, feed.ErrAck), errors.Is(err, feed.ErrMalformed):
 		return refusal("%s", err.Error()), nil
 	case ctx.Err() != nil:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call was cancelled"}
+		return nil, rpcError(jsonrpc.CodeInternalError, nil, "the call was cancelled")
 	default:
 		bad := s.internal(ctx, t.name, err)
 		return refusal("%s", bad.Message), nil

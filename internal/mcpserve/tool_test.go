@@ -1,6 +1,7 @@
 package mcpserve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -239,8 +240,9 @@ func TestWait_Limits(t *testing.T) {
 	h, body := longWait(modern, "1")
 	done := d.inBackground(t.Context(), h, body)
 	eventually(t, "it waits", func() bool { return d.waiting() == 1 })
-	if c, _ := d.use(modern, "attend_wait", `{"timeoutMs":0}`); !c.IsError || !strings.Contains(c.Content[0].Text, "too many waiting calls") {
-		t.Errorf("got %+v", c)
+	r := d.tool(modern, "attend_wait", `{"timeoutMs":0}`)
+	if r.msg.Error == nil || r.msg.Error.Code != -32025 || r.msg.Error.Data["limit"] != "waiting calls" || r.msg.Error.Data["max"] != 1.0 {
+		t.Errorf("got %s", r.body)
 	}
 	d.server.Close()
 	<-done
@@ -315,23 +317,40 @@ func TestTools_Rights(t *testing.T) {
 	for _, c := range []struct {
 		d          *daemon
 		tool, args string
-		want       string // "" when it is allowed
+		reason     string // "" when it is allowed
 	}{
-		{reader, "attend_wait", `{"scope":"theirs","timeoutMs":0}`, "not yours"},
-		{reader, "attend_push", `{"events":[{"scope":"mine","name":"x"}]}`, `needs the right "ingest"`},
-		{reader, "attend_flush", `{"scope":"mine"}`, `needs the right "ingest"`},
-		{writer, "attend_wait", `{"timeoutMs":0}`, `needs the right "read"`},
-		{writer, "attend_push", `{"events":[{"scope":"mine","name":"x"},{"scope":"theirs","name":"x"}]}`, "/events/1/scope"},
+		{reader, "attend_wait", `{"scope":"theirs","timeoutMs":0}`, "scope"},
+		{reader, "attend_push", `{"events":[{"scope":"mine","name":"x"}]}`, "right"},
+		{reader, "attend_flush", `{"scope":"mine"}`, "right"},
+		{writer, "attend_wait", `{"timeoutMs":0}`, "right"},
+		{writer, "attend_push", `{"events":[{"scope":"mine","name":"x"},{"scope":"theirs","name":"x"}]}`, "scope"},
 		{writer, "attend_push", `{"events":[{"scope":"mine","name":"x"}]}`, ""},
-		{writer, "attend_flush", `{"scope":"theirs"}`, "not yours"},
+		{writer, "attend_flush", `{"scope":"theirs"}`, "scope"},
 		{writer, "attend_flush", `{"scope":"mine"}`, ""},
 	} {
-		got, _ := c.d.use(modern, c.tool, c.args)
-		if got.IsError != (c.want != "") || !strings.Contains(got.Content[0].Text, c.want) {
-			t.Errorf("%s %s: error %t, %q; want %q", c.tool, c.args, got.IsError, got.Content[0].Text, c.want)
+		r := c.d.tool(modern, c.tool, c.args)
+		if c.reason == "" {
+			if c, _ := c.d.read(r); c.IsError {
+				t.Errorf("%s", r.body)
+			}
+			continue
+		}
+		if r.msg.Error == nil || r.msg.Error.Code != -32024 || r.msg.Error.Data["reason"] != c.reason {
+			t.Errorf("%s %s: got %s; want a refusal for the %s", c.tool, c.args, r.body, c.reason)
 		}
 	}
 	if len(writer.push.events) != 1 || len(writer.flush.scopes) != 1 {
 		t.Errorf("done were %v, %v", writer.push.events, writer.flush.scopes)
+	}
+}
+
+func TestWait_AnothersConsumer(t *testing.T) {
+	name := "ann"
+	d := newDaemon(t, settings{options: func(o *Options) { o.Caller = func(context.Context) Caller { return Caller{Name: name} } }})
+	d.use(modern, "attend_wait", `{"consumer":"bot","timeoutMs":0}`)
+	name = "bob"
+	r := d.tool(modern, "attend_wait", `{"consumer":"bot","timeoutMs":0}`)
+	if r.msg.Error == nil || r.msg.Error.Code != -32024 || r.msg.Error.Data["reason"] != "consumer" {
+		t.Errorf("got %s", r.body)
 	}
 }

@@ -50,7 +50,7 @@ func (s *Server) waitTool() *tool {
 	}
 }
 
-func readWaitArguments(members map[string]json.RawMessage, caller *Caller) (*waitArguments, *fault) {
+func readWaitArguments(members map[string]json.RawMessage, caller *Caller) (*waitArguments, error) {
 	var a waitArguments
 	var scopes patterns
 	timeout := int64(defaultWait / time.Millisecond)
@@ -73,7 +73,7 @@ func readWaitArguments(members map[string]json.RawMessage, caller *Caller) (*wai
 		return nil, &fault{"/ack", "an ack needs the consumer that it was given to"}
 	}
 	if scope, found := hidden(scopes, caller); found {
-		return nil, &fault{"/scope", "the scope " + scope + " is not yours to read"}
+		return nil, notYours(scope, "read")
 	}
 	a.want.Filter.Scopes, a.want.Filter.Visible = scopes, caller.visible()
 	a.want.Timeout = time.Duration(timeout) * time.Millisecond
@@ -82,9 +82,9 @@ func readWaitArguments(members map[string]json.RawMessage, caller *Caller) (*wai
 
 // callWait waits as the consumer or from the cursor.
 func (s *Server) callWait(ctx context.Context, caller *Caller, members map[string]json.RawMessage) (*answered, error) {
-	a, bad := readWaitArguments(members, caller)
-	if bad != nil {
-		return nil, bad
+	a, err := readWaitArguments(members, caller)
+	if err != nil {
+		return nil, err
 	}
 	leave, ok := s.waits.enter(caller.Name)
 	if !ok {
@@ -95,7 +95,6 @@ func (s *Server) callWait(ctx context.Context, caller *Caller, members map[strin
 	defer s.metrics.waiting.Dec()
 
 	var got feed.Answer
-	var err error
 	if a.consumer != "" {
 		got, err = s.opts.Consumers.Wait(ctx, feed.Call{Consumer: a.consumer, Principal: caller.Name, Ack: a.ack, Want: a.want})
 	} else {

@@ -46,6 +46,11 @@ func forbidden(reason, format string, args ...any) *jsonrpc.Error {
 	return rpcError(codeForbidden, map[string]any{"reason": reason}, format, args...)
 }
 
+// notYours refuses what a caller asks for in a scope that it may not see.
+func notYours(scope, verb string) *jsonrpc.Error {
+	return forbidden("scope", "the scope %q is not yours to %s", scope, verb)
+}
+
 func unknownMethod(method string) *jsonrpc.Error {
 	return rpcError(jsonrpc.CodeMethodNotFound, nil, "method not found: %q", method)
 }
