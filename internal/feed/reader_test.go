@@ -363,10 +363,18 @@ func TestReader_WaitMissesNothingAsTheFollowerStarts(t *testing.T) {
 	})
 }
 
-// countingLog counts how often the log is waited on.
+// countingLog counts how often the log is waited on, and how often readers look
+// into it.
 type countingLog struct {
 	store.Log
-	waits atomic.Int64
+	waits, looks atomic.Int64
+}
+
+func (l *countingLog) Steps(ctx context.Context, q store.StepQuery) ([]engine.Record, error) {
+	if q.Limit == scanBatch {
+		l.looks.Add(1)
+	}
+	return l.Log.Steps(ctx, q)
 }
 
 func (l *countingLog) Wait(ctx context.Context, after engine.Position) error {
@@ -392,8 +400,12 @@ func TestReader_OneFollowerForAll(t *testing.T) {
 			synctest.Wait()
 		}
 		wait(100)
+		looks := log.looks.Load()
 		w.happen("a", 1)
 		synctest.Wait()
+		if n := log.looks.Load(); n != looks {
+			t.Errorf("an event made %d readers look", n-looks)
+		}
 		if n := log.waits.Load(); n != 2 {
 			t.Errorf("the log was waited on %d times for 1 growth; want 2", n)
 		}
