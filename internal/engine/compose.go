@@ -1,5 +1,7 @@
 package engine
 
+import "unicode/utf8"
+
 // Bounds of the events that a decision or dead letter carries (design,
 // section 6).
 const (
@@ -74,18 +76,19 @@ func view(members Members, bodies []Record) ([]EventView, []Line) {
 	return views, lines
 }
 
-// cutViews keeps at most ViewEvents events of ViewBytes in all, each text cut
-// to ViewText, by the notice's rule.
+// cutViews keeps at most ViewEvents events of ViewBytes in all, as JSON, each
+// text cut to ViewText, by the notice's rule.
 func cutViews(views []EventView) (kept []EventView, cut int) {
 	items := make([]cutItem, len(views))
 	for i := range views {
 		views[i].Text = Shorten(views[i].Text, ViewText)
-		const frame = 96 // of an event's JSON, without its strings
-		items[i] = cutItem{views[i].Kind, frame + len(views[i].ID) + len(views[i].Name) + len(views[i].Text)}
+		items[i] = cutItem{views[i].Kind, viewSize(&views[i], ViewText)}
 	}
 	c := newCutter(items)
-	if !c.cut(ViewEvents, ViewBytes) {
-		c.cutFlushes(ViewEvents, ViewBytes)
+	if c.over(ViewEvents, ViewBytes) {
+		c.fit(ViewEvents, ViewBytes, shortLine, func(i, limit int) int { return viewSize(&views[i], limit) }, func(i, limit int) {
+			views[i].Text = Shorten(views[i].Text, limit)
+		})
 	}
 	kept = make([]EventView, 0, c.count)
 	for i := range views {
@@ -94,4 +97,27 @@ func cutViews(views []EventView) (kept []EventView, cut int) {
 		}
 	}
 	return kept, len(views) - len(kept)
+}
+
+// viewSize is what an event takes as JSON, with its text cut to a limit.
+func viewSize(v *EventView, limit int) int {
+	const frame = 96 // of the braces, names, kind and time
+	return frame + jsonSize(v.ID) + jsonSize(v.Name) + jsonSize(Shorten(v.Text, limit))
+}
+
+// jsonSize is the length of a string in JSON as encoding/json writes it,
+// without the quotes.
+func jsonSize(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case r == '"', r == '\\', r == '\n', r == '\r', r == '\t', r == '\b', r == '\f':
+			n += 2
+		case r < ' ', r == '<', r == '>', r == '&', r == '\u2028', r == '\u2029', r == utf8.RuneError:
+			n += len(`\u0000`)
+		default:
+			n += utf8.RuneLen(r)
+		}
+	}
+	return n
 }

@@ -1,7 +1,5 @@
 package engine
 
-import "slices"
-
 // cutItem is a line that may be left out to make the rest fit.
 type cutItem struct {
 	kind Kind
@@ -35,18 +33,69 @@ func (c *cutter) drop(i int) {
 
 func (c *cutter) over(maxCount, maxBytes int) bool { return c.count > maxCount || c.bytes > maxBytes }
 
-// cut drops lines until the rest fits, and reports whether it does.
-func (c *cutter) cut(maxCount, maxBytes int) bool {
+// fit drops lines until the rest fits. Where even the lines that stay do not,
+// each is shortened, to no less than least bytes and by no more than need be;
+// then flushes go from the middle. size is what a line takes when it is cut to
+// a limit; shorten cuts it.
+func (c *cutter) fit(maxCount, maxBytes, least int, size func(i, limit int) int, shorten func(i, limit int)) {
+	c.cut(maxCount, maxBytes)
+	if c.count == 0 && len(c.items) > 0 {
+		// No act, and not even the newest fits: an empty notice says nothing.
+		c.restore(len(c.items) - 1)
+	}
+	if c.count > maxCount {
+		c.cutFlushes(maxCount, c.bytes)
+	}
+	if !c.over(maxCount, maxBytes) {
+		return
+	}
+	limit := c.limit(maxBytes, least, size)
 	for i := range c.items {
-		if !c.over(maxCount, maxBytes) {
-			return true
+		if c.keep[i] {
+			shorten(i, limit)
+			c.bytes += size(i, limit) - c.items[i].size
+			c.items[i].size = size(i, limit)
 		}
-		if c.keep[i] && c.items[i].kind.Sheddable() {
+	}
+	c.cutFlushes(maxCount, maxBytes)
+}
+
+// limit is the greatest length at which the lines that stay fit, or least.
+func (c *cutter) limit(maxBytes, least int, size func(i, limit int) int) int {
+	fits := func(limit int) bool {
+		sum := 0
+		for i := range c.items {
+			if c.keep[i] {
+				sum += size(i, limit)
+			}
+		}
+		return sum <= maxBytes
+	}
+	low, high := least, maxBytes
+	for low < high {
+		if mid := (low + high + 1) / 2; fits(mid) {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
+
+func (c *cutter) restore(i int) {
+	c.keep[i] = true
+	c.count++
+	c.bytes += c.items[i].size
+}
+
+// cut drops lines until the rest fits, or until only those are left that stay.
+func (c *cutter) cut(maxCount, maxBytes int) {
+	for i := range c.items {
+		if c.over(maxCount, maxBytes) && c.items[i].kind.Sheddable() {
 			c.drop(i)
 		}
 	}
 	c.fromMiddle(maxCount, maxBytes, func(k Kind) bool { return k.Act() && k != Flush })
-	return !c.over(maxCount, maxBytes)
 }
 
 // cutFlushes drops flushes from the middle, when nothing else is left to drop.
@@ -54,6 +103,8 @@ func (c *cutter) cutFlushes(maxCount, maxBytes int) {
 	c.fromMiddle(maxCount, maxBytes, func(k Kind) bool { return k == Flush })
 }
 
+// fromMiddle drops eligible lines, the middle one of those left each time. The
+// first and the last act stay.
 func (c *cutter) fromMiddle(maxCount, maxBytes int, eligible func(Kind) bool) {
 	first, last := c.ends()
 	var some []int
@@ -62,10 +113,17 @@ func (c *cutter) fromMiddle(maxCount, maxBytes int, eligible func(Kind) bool) {
 			some = append(some, i)
 		}
 	}
-	for len(some) > 0 && c.over(maxCount, maxBytes) {
-		mid := len(some) / 2
-		c.drop(some[mid])
-		some = slices.Delete(some, mid, mid+1)
+	// What is dropped grows outwards from the middle: some[low:high].
+	low := len(some) / 2
+	high := low
+	for high-low < len(some) && c.over(maxCount, maxBytes) {
+		if left := low + len(some) - high; left/2 < low {
+			low--
+			c.drop(some[low])
+		} else {
+			c.drop(some[high])
+			high++
+		}
 	}
 }
 

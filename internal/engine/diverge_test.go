@@ -15,6 +15,7 @@ import (
 // Nothing panics, the record stands, and no act is lost: the owner that goes
 // on from there brings each to an end.
 func TestLaw_RecordedStepsWin(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t, 0)
 		told := tell(t, s.text(false))

@@ -146,7 +146,8 @@ func threshold(p *Probabilities, t float64, route, judged Route, routes []Route)
 	if act+p.Of(Skip) <= 0 {
 		return route
 	}
-	if act/(act+p.Of(Skip)) < t {
+	const slack = 1e-9 // shares written in decimals reach a threshold that floats just miss
+	if act/(act+p.Of(Skip)) < t-slack {
 		return Skip
 	}
 	best := Route(0)

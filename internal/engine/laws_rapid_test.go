@@ -24,6 +24,7 @@ func whatever(t *rapid.T) *scenario {
 // Every log keeps the laws (recorder.check), and once nothing more comes every
 // window has its outcome: what is left open holds no act.
 func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := whatever(t)
 		told := tell(t, s.text(rapid.Bool().Draw(t, "together")))
@@ -46,6 +47,7 @@ func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
 
 // The same inputs give the same log, byte for byte.
 func TestLaw_Deterministic(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		input := whatever(t).text(false)
 		a, b := tell(t, input), tell(t, input)
@@ -77,6 +79,7 @@ func encodeRecord(t tester, rec *engine.Record) []byte {
 // input comes alone, with the owner's moves in between, or all of one instant
 // come in one body. A judge takes at least a millisecond.
 func TestLaw_HowABodyIsCutChangesNothing(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t, 1)
 		alone, together := s.text(false), s.text(true)
@@ -104,6 +107,7 @@ func fates(t tester, told *teller) []string {
 // A window never settles before a rule allows it, and never later than its
 // first act and maxWindowMs, unless the slot was taken or it waited on purpose.
 func TestLaw_NeverTooEarlyNorTooLate(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t, 0)
 		told := tell(t, s.text(false))

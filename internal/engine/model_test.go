@@ -514,6 +514,7 @@ func toldBy(r *recorder) []string {
 }
 
 func TestLaw_EngineAgreesWithThePlainModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t, 0)
 		s.settings.RetryJitter = 0

@@ -12,7 +12,7 @@ import (
 // NoticeMax is the size of a notice in bytes, at most.
 const NoticeMax = 8 << 10
 
-const shortLine = 160 // bytes of a line, where even the lines that stay do not fit
+const shortLine = 160 // bytes of a line at least, where even the lines that stay do not fit
 
 // Line is an event as a notice shows it.
 type Line struct {
@@ -32,13 +32,12 @@ func Notice(events []Line, withData bool) string {
 		lines[i] = noticeLine(&events[i], withData)
 		items[i] = cutItem{events[i].Kind, len(lines[i]) + 1}
 	}
-	room := NoticeMax
 	c := newCutter(items)
-	if c.over(len(items), room) {
-		room -= len("and 1234567890 more")
-		if !c.cut(len(items), room) {
-			c = shorten(lines, items, room)
-		}
+	if c.over(len(items), NoticeMax+1) { // the last line ends without a newline
+		room := NoticeMax - len("and 1234567890 more")
+		c.fit(len(items), room, shortLine, func(i, limit int) int { return min(len(lines[i]), limit) + 1 }, func(i, limit int) {
+			lines[i] = Shorten(lines[i], limit)
+		})
 	}
 	var b strings.Builder
 	for i, line := range lines {
@@ -51,19 +50,6 @@ func Notice(events []Line, withData bool) string {
 		fmt.Fprintf(&b, "and %d more", left)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// shorten cuts each line, then drops again, flushes from the middle at last.
-func shorten(lines []string, items []cutItem, room int) *cutter {
-	for i := range lines {
-		lines[i] = Shorten(lines[i], shortLine)
-		items[i].size = len(lines[i]) + 1
-	}
-	c := newCutter(items)
-	if !c.cut(len(items), room) {
-		c.cutFlushes(len(items), room)
-	}
-	return c
 }
 
 func noticeLine(e *Line, withData bool) string {

@@ -60,6 +60,10 @@ func Defaults() Settings {
 	}
 }
 
+// maxMs is a hundred years. A time that is added to a stamp must not come out
+// before it.
+const maxMs = 100 * 366 * 24 * 3600 * 1000
+
 // Check reports every setting that is out of range, joined in one error.
 func (s *Settings) Check() error {
 	var bad []string
@@ -68,26 +72,32 @@ func (s *Settings) Check() error {
 			bad = append(bad, fmt.Sprintf("%s is %d: must be at least %d", name, v, low))
 		}
 	}
-	least("closingGraceMs", s.ClosingGraceMs, 0)
-	least("streamGapMs", s.StreamGapMs, 0)
-	least("passiveQuietMs", s.PassiveQuietMs, 0)
-	least("maxWindowMs", s.MaxWindowMs, 0)
+	span := func(name string, ms, low int64) {
+		least(name, ms, low)
+		if ms > maxMs {
+			bad = append(bad, fmt.Sprintf("%s is %d: must be at most %d, a hundred years", name, ms, int64(maxMs)))
+		}
+	}
+	span("closingGraceMs", s.ClosingGraceMs, 0)
+	span("streamGapMs", s.StreamGapMs, 0)
+	span("passiveQuietMs", s.PassiveQuietMs, 0)
+	span("maxWindowMs", s.MaxWindowMs, 0)
 	least("maxEvents", int64(s.MaxEvents), 1)
-	least("waitHorizonMs", s.WaitHorizonMs, 0)
+	span("waitHorizonMs", s.WaitHorizonMs, 0)
 	least("maxWaits", int64(s.MaxWaits), 0)
-	least("judgeTimeoutMs", s.JudgeTimeoutMs, 1)
-	least("captureTimeoutMs", s.CaptureTimeoutMs, 1)
-	least("contextTimeoutMs", s.ContextTimeoutMs, 1)
-	least("deliveryTimeoutMs", s.DeliveryTimeoutMs, 1)
+	span("judgeTimeoutMs", s.JudgeTimeoutMs, 1)
+	span("captureTimeoutMs", s.CaptureTimeoutMs, 1)
+	span("contextTimeoutMs", s.ContextTimeoutMs, 1)
+	span("deliveryTimeoutMs", s.DeliveryTimeoutMs, 1)
 	least("recentCount", int64(s.RecentCount), 0)
 	least("maxOutbox", int64(s.MaxOutbox), 1)
 	least("maxDeadLetters", int64(s.MaxDeadLetters), 1)
-	least("dedupMs", s.DedupMs, 0)
+	span("dedupMs", s.DedupMs, 0)
 	least("dedupIds", int64(s.DedupIDs), 0)
 	least("maxEventBytes", s.MaxEventBytes, 1)
 	least("maxWindowBytes", s.MaxWindowBytes, 1)
 	for i, rung := range s.RetryBackoffMs {
-		least(fmt.Sprintf("retryBackoffMs[%d]", i), rung, 0)
+		span(fmt.Sprintf("retryBackoffMs[%d]", i), rung, 0)
 	}
 	if !(s.RetryJitter >= 0 && s.RetryJitter <= 1) {
 		bad = append(bad, fmt.Sprintf("retryJitter is %v: must be in [0, 1]", s.RetryJitter))
@@ -199,24 +209,12 @@ func newPatternTable(patterns []string) patternTable {
 	}
 	slices.SortFunc(t.globs, func(a, b glob) int {
 		return cmp.Or(
-			last(a.pattern == "*", b.pattern == "*"),
+			cmp.Compare(lastResort(a.pattern), lastResort(b.pattern)),
 			cmp.Compare(len(b.prefix), len(a.prefix)),
 			cmp.Compare(len(b.pattern), len(a.pattern)),
 			cmp.Compare(a.pattern, b.pattern))
 	})
 	return t
-}
-
-// last compares so that what is true stands behind what is not.
-func last(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
 }
 
 // lastResort puts "*" behind every other pattern, "?" too.
