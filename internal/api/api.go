@@ -33,7 +33,7 @@ const (
 
 	flushPatience = time.Second // for what a flush call marked
 
-	readTimeout  = 15 * time.Second // for a request's body
+	readTimeout  = 15 * time.Second // of a request's body
 	writeTimeout = maxWait + 60*time.Second
 )
 
@@ -109,16 +109,16 @@ func (a *API) Register(r chi.Router) {
 	r.Method(http.MethodDelete, "/v1/consumers/{name}", a.Admin(a.handle(a.deleteConsumer)))
 }
 
-// handle bounds the time a request may take, and answers an error as a
-// problem.
+// handle bounds the time that a request may take, and answers an error as a
+// problem. While a handler runs there is no read deadline, unless it reads a
+// body: one that passed would end the request's context.
 func (a *API) handle(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadlines := http.NewResponseController(w)
-		now := time.Now()
-		_ = deadlines.SetReadDeadline(now.Add(readTimeout)) // a writer that cannot is not a connection
-		_ = deadlines.SetWriteDeadline(now.Add(writeTimeout))
+		_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is no connection
 		if err := serve(w, r); err != nil {
 			a.fail(w, r, err)
 		}
+		_ = deadlines.SetReadDeadline(time.Now().Add(readTimeout)) // for a body that nobody has read
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -216,6 +217,31 @@ func TestDecisions_WaitEndsEmpty(t *testing.T) {
 	}
 }
 
+// deadlines notes the read deadlines that a handler sets.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	began time.Time
+	read  []string
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.read = append(d.read, fmt.Sprintf("%v after %v", time.Until(at), time.Since(d.began)))
+	return nil
+}
+
+// A read deadline that passes while a request waits ends its context: the
+// server reads on, to see whether the caller is still there.
+func TestDecisions_AWaitHasNoReadDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := &deadlines{ResponseRecorder: httptest.NewRecorder(), began: time.Now()}
+		w.handler.ServeHTTP(d, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/decisions?waitMs=30000", nil))
+		if diff := cmp.Diff([]string{"15s after 30s"}, d.read); diff != "" {
+			t.Errorf("read deadlines (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestDecisions_AStoreThatDoesNotAnswerIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	_ = w.store.Close()
@@ -319,6 +345,24 @@ func TestStory_AHeldIDLeadsToTheDecisionThatTookItIn(t *testing.T) {
 	w.get("/v1/decisions/w1").want(http.StatusOK, &got)
 	if diff := cmp.Diff([]string{"w1", "w2", "w3"}, got.Windows); diff != "" || got.ID != "w3" || len(got.Events) != 3 || len(got.Steps) != 6 {
 		t.Errorf("id %s, %d events, %d steps, windows (-want +got):\n%s", got.ID, len(got.Events), len(got.Steps), diff)
+	}
+}
+
+func TestStory_AHeldWindowMayBeJudgedAgainUnderItsOwnID(t *testing.T) {
+	w := newWorld(t)
+	p1 := w.event("chat:1", "e1", "one", "")
+	w.settle("chat:1", "w1", "", p1)
+	w.step("chat:1", engine.Step{Kind: engine.StepWait, Window: "w1", Verdict: &engine.Verdict{Window: "w1", Route: engine.Wait}})
+	w.settle("chat:1", "w1", "w1", p1) // its horizon came, and nothing had been added
+	w.decide("chat:1", "w1", engine.Queue, "e1")
+	var got struct {
+		ID, State string
+		Windows   []string
+		Steps     []struct{ Kind string }
+	}
+	w.get("/v1/decisions/w1").want(http.StatusOK, &got)
+	if got.ID != "w1" || got.State != "decided" || len(got.Windows) != 1 || len(got.Steps) != 4 {
+		t.Errorf("story %+v", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	strict "github.com/go-json-experiment/json"
 
@@ -96,8 +97,11 @@ func readJSON(w http.ResponseWriter, r *http.Request, body any, curl string) err
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, codeMediaType, "Content-Type is %q: want application/json, as in: %s", r.Header.Get("Content-Type"), curl)
 	}
-	var large *http.MaxBytesError
+	deadlines := http.NewResponseController(w)
+	_ = deadlines.SetReadDeadline(time.Now().Add(readTimeout))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	_ = deadlines.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is over %d bytes", maxBodyBytes)

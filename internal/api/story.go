@@ -95,6 +95,7 @@ type window struct {
 	scope   string
 	steps   []engine.Record
 	settled *engine.Settled // the last one
+	tookIn  string          // the id of the held window that it took in
 	state   string
 	decided *engine.Decision
 	waited  engine.Position // of the last wait step
@@ -112,6 +113,10 @@ func (a *API) readWindow(ctx context.Context, id string) (*window, error) {
 		switch step := steps[i].Step; step.Kind {
 		case engine.StepSettled:
 			w.settled, w.state = step.Settled, stateJudging
+			// A held window to which nothing was added is judged under its own id.
+			if held := step.Settled.Held; held != id && held != "" {
+				w.tookIn = held
+			}
 		case engine.StepWait:
 			w.state, w.waited = stateHeld, steps[i].Position
 		case engine.StepDecision:
@@ -164,7 +169,7 @@ func (a *API) takenInBy(ctx context.Context, held *window) (string, error) {
 			return "", fmt.Errorf("read what followed window %s: %w", held.id, err)
 		}
 		for i := range steps {
-			if s := steps[i].Step.Settled; s.Held == held.id {
+			if s := steps[i].Step.Settled; s.Held == held.id && s.Window != held.id {
 				return s.Window, nil
 			}
 		}
@@ -183,10 +188,10 @@ func (a *API) tell(ctx context.Context, last *window) (*story, error) {
 		for i := range w.steps {
 			s.Steps = append(s.Steps, stepOf(&w.steps[i]))
 		}
-		if w.settled == nil || w.settled.Held == "" || len(s.Windows) > maxChain {
+		if w.tookIn == "" || len(s.Windows) > maxChain {
 			break
 		}
-		earlier, err := a.readWindow(ctx, w.settled.Held)
+		earlier, err := a.readWindow(ctx, w.tookIn)
 		if errors.Is(err, store.ErrNotFound) {
 			break // no longer kept
 		}

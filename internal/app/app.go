@@ -223,6 +223,11 @@ func (a *App) runUntilStopped(name string, work func(context.Context) error) {
 		case <-done:
 			return nil
 		case <-ctx.Done():
+		}
+		select { // both may be true, and the first is what counts
+		case <-done:
+			return nil
+		default:
 			return fmt.Errorf("it has not ended in time: %w", ctx.Err())
 		}
 	})

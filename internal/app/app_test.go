@@ -58,22 +58,22 @@ func TestDaemon_FromEventToDecision(t *testing.T) {
 
 func TestDaemon_AnswersMCP(t *testing.T) {
 	d := run(t, nil)
-	d.ingest(`{"scope":"chat:1","id":"1","name":"message.created","text":"help"}`)
-	const wait = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"attend_push",` +
-		`"arguments":{"events":[{"scope":"chat:2","id":"2","name":"message.created","text":"pushed"}]}}}`
-	a := d.ask(http.MethodPost, "/mcp", wait, func(r *http.Request) {
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
-	})
-	if a.status != http.StatusOK || !strings.Contains(a.body, `"accepted":1`) {
-		t.Fatalf("status %d: %s", a.status, a.body)
+	call := func(tool, arguments string) string {
+		t.Helper()
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments)
+		return d.ask(http.MethodPost, "/mcp", body, func(r *http.Request) {
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+		}).want(http.StatusOK, nil).body
 	}
-	_, cursor := d.next("")
-	if got, _ := d.next(""); len(got) < 2 {
-		got, _ = d.next(cursor)
-		if got[0].Notice != "pushed" {
-			t.Errorf("decisions %+v", got)
-		}
+	if got := call("attend_push", `{"events":[{"scope":"chat:2","id":"2","name":"build.done","text":"pushed"}]}`); !strings.Contains(got, `"accepted":1`) {
+		t.Fatalf("push: %s", got)
+	}
+	if got := call("attend_flush", `{"scope":"chat:2"}`); !strings.Contains(got, `"marked":["open"]`) {
+		t.Fatalf("flush: %s", got)
+	}
+	if got, _ := d.next(""); got[0].Notice != "pushed" {
+		t.Errorf("decisions %+v", got)
 	}
 }
 
@@ -164,7 +164,7 @@ func (d *running) untilWaiting(n int) {
 }
 
 func TestDaemon_StopCutsOffWhatDoesNotEnd(t *testing.T) {
-	d := run(t, []string{"ATTEND_SHUTDOWN_GRACE_MS=300"})
+	d := run(t, []string{"ATTEND_SHUTDOWN_GRACE_MS=1500"})
 	body, feeder := io.Pipe()
 	defer feeder.Close()
 	ended := make(chan error, 1)
@@ -300,7 +300,10 @@ func TestMetrics_FollowTheRulesOfPrometheus(t *testing.T) {
 	for _, f := range families {
 		names[f.GetName()] = true
 	}
-	for _, name := range []string{"attend_build_info", "attend_log_position", "attend_open_windows", "go_goroutines", "process_open_fds"} {
+	for _, name := range []string{
+		"attend_build_info", "attend_log_position", "attend_open_windows", "attend_consumer_lag_records",
+		"attend_ingest_events_total", "go_goroutines", "process_open_fds",
+	} {
 		if !names[name] {
 			t.Errorf("no metric %s", name)
 		}

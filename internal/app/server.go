@@ -22,6 +22,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 	readyTimeout      = 2 * time.Second
+	answerTimeout     = 30 * time.Second // of the short answers of this package
 	metricsAtOnce     = 4
 )
 
@@ -29,12 +30,12 @@ const (
 func (a *App) buildServer() error {
 	may := newAccess(a.cfg.Token.Reveal())
 	r := newRouter(a.log, newGuard(a.cfg.AllowedHosts, a.cfg.AllowedOrigins, a.cfg.Host), may)
-	r.Method(http.MethodGet, pathHealth, http.HandlerFunc(a.health))
-	r.Method(http.MethodGet, pathReady, http.HandlerFunc(a.ready))
-	r.Method(http.MethodGet, pathMetrics, promhttp.HandlerFor(a.opt.Registry, promhttp.HandlerOpts{
+	r.Method(http.MethodGet, pathHealth, bounded(http.HandlerFunc(a.health)))
+	r.Method(http.MethodGet, pathReady, bounded(http.HandlerFunc(a.ready)))
+	r.Method(http.MethodGet, pathMetrics, bounded(promhttp.HandlerFor(a.opt.Registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: metricsAtOnce,
 		Registry:            a.opt.Registry,
-	}))
+	})))
 	if err := a.mount(r, may); err != nil {
 		return fmt.Errorf("build the handlers: %w", err)
 	}
@@ -46,6 +47,15 @@ func (a *App) buildServer() error {
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), // broken clients, for the most part
 	}
 	return nil
+}
+
+// bounded cuts off a caller that does not take a short answer: a few of them
+// would else keep all places.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // a writer that cannot is no connection
+		next.ServeHTTP(w, r)
+	})
 }
 
 // health answers as long as the process does.

@@ -30,6 +30,9 @@ func (a *App) buildRunner() {
 func (a *App) mount(r chi.Router, may *access) error {
 	reader := feed.NewReader(a.store)
 	a.consumers = feed.NewConsumers(a.store, reader, feed.ConsumersOptions{})
+	if err := a.consumers.Register(a.opt.Registry); err != nil {
+		return err
+	}
 	var err error
 	a.ingest, err = ingest.New(ingest.Options{Log: a.store, Owner: a.runner, Logger: a.log, Registerer: a.opt.Registry})
 	if err != nil {
