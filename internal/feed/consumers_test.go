@@ -271,7 +271,7 @@ func TestConsumers_AnswersAreBounded(t *testing.T) {
 }
 
 // started runs a call in the background.
-func started(d *desk, ctx context.Context, c Call) <-chan any {
+func started(ctx context.Context, d *desk, c Call) <-chan any {
 	done := make(chan any, 1)
 	go func() {
 		a, err := d.consumers.Wait(ctx, c)
@@ -289,7 +289,7 @@ func long(name string) Call { return Call{Consumer: name, Want: Want{Timeout: ti
 func TestConsumers_WaitEndsWhenSomethingComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{})
-		done := started(d, t.Context(), long("c"))
+		done := started(t.Context(), d, long("c"))
 		synctest.Wait()
 		d.decide("a", engine.Note, nil)
 		synctest.Wait()
@@ -317,10 +317,10 @@ func TestConsumers_ANewerCallEndsTheOlder(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{})
 		var calls []<-chan any
 		for range 5 {
-			calls = append(calls, started(d, t.Context(), long("c")))
+			calls = append(calls, started(t.Context(), d, long("c")))
 			synctest.Wait()
 		}
-		other := started(d, t.Context(), long("other"))
+		other := started(t.Context(), d, long("other"))
 		for i, done := range calls[:4] {
 			a, ok := (<-done).(Answer)
 			if !ok || len(a.Items) != 0 || a.TimedOut || a.Ack != "" {
@@ -344,7 +344,7 @@ func TestConsumers_ACallerThatGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
-		done := started(d, ctx, long("c"))
+		done := started(ctx, d, long("c"))
 		synctest.Wait()
 		cancel()
 		if err, ok := (<-done).(error); !ok || !errors.Is(err, context.Canceled) {
@@ -360,7 +360,7 @@ func TestConsumers_ACallerThatGoes(t *testing.T) {
 func TestConsumers_CloseAnswersEveryone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{})
-		named := started(d, t.Context(), long("c"))
+		named := started(t.Context(), d, long("c"))
 		unnamed := make(chan any, 1)
 		go func() {
 			a, err := d.consumers.WaitAt(t.Context(), 0, Want{Timeout: time.Hour})
@@ -373,7 +373,7 @@ func TestConsumers_CloseAnswersEveryone(t *testing.T) {
 		synctest.Wait()
 		d.consumers.Close()
 		d.consumers.Close()
-		late := started(d, t.Context(), long("c"))
+		late := started(t.Context(), d, long("c"))
 		for i, done := range []<-chan any{named, unnamed, late} {
 			if a, ok := (<-done).(Answer); !ok || len(a.Items) != 0 || a.TimedOut {
 				t.Errorf("%d got %+v, want an empty answer", i, a)
@@ -523,7 +523,7 @@ func TestConsumers_ListAndDelete(t *testing.T) {
 			t.Error(diff)
 		}
 
-		waiting := started(d, t.Context(), long("b"))
+		waiting := started(t.Context(), d, long("b"))
 		ended, err := d.consumers.WaitAt(t.Context(), d.head(), Want{})
 		if err != nil || !ended.TimedOut {
 			t.Fatal(ended, err)
@@ -537,7 +537,7 @@ func TestConsumers_ListAndDelete(t *testing.T) {
 		if a, ok := (<-waiting).(Answer); !ok || len(a.Items) != 1 {
 			t.Errorf("the other's wait got %+v", a)
 		}
-		waiting = started(d, t.Context(), Call{Consumer: "c", Want: Want{Timeout: time.Hour}})
+		waiting = started(t.Context(), d, Call{Consumer: "c", Want: Want{Timeout: time.Hour}})
 		synctest.Wait()
 		if err := d.consumers.Delete(t.Context(), "c"); err != nil {
 			t.Fatal(err)
@@ -569,7 +569,7 @@ func TestConsumers_UnheardAreDroppedAndToldSo(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{Keep: 7 * 24 * time.Hour, Max: 3})
 		d.look("quiet", "")
 		d.look("busy", "")
-		waits := started(d, t.Context(), Call{Consumer: "waits", Want: Want{Timeout: 30 * 24 * time.Hour}})
+		waits := started(t.Context(), d, Call{Consumer: "waits", Want: Want{Timeout: 30 * 24 * time.Hour}})
 		time.Sleep(4 * 24 * time.Hour)
 		d.look("busy", "")
 		time.Sleep(3*24*time.Hour - time.Millisecond)
@@ -618,10 +618,9 @@ func TestConsumers_WhatIsLeftOfADroppedOneGoesToo(t *testing.T) {
 		d := newDesk(t, ConsumersOptions{})
 		d.look("c", "")
 		for _, step := range []struct {
-			days time.Duration
-			left int
+			days, left int
 		}{{7, 1}, {29, 1}, {1, 0}} {
-			time.Sleep(step.days * 24 * time.Hour)
+			time.Sleep(time.Duration(step.days*24) * time.Hour)
 			if _, err := d.consumers.Expire(t.Context()); err != nil {
 				t.Fatal(err)
 			}

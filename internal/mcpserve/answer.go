@@ -1,7 +1,6 @@
 package mcpserve
 
 import (
-	"context"
 	"errors"
 	"net/http"
 )
@@ -9,8 +8,8 @@ import (
 // answerWriter is what the SDK answers through.
 type answerWriter struct {
 	http.ResponseWriter
-	ctx   context.Context // of the request
-	open  func() string   // unless nil, opens the session that a successful answer begins
+	cause func() error  // why the request's context has ended, nil while it has not
+	open  func() string // unless nil, opens the session that a successful answer begins
 	wrote bool
 }
 
@@ -28,7 +27,7 @@ func (w *answerWriter) WriteHeader(status int) {
 // Write drops the answer to a request that its caller has cancelled: the
 // caller has forgotten the id and would report a stray answer.
 func (w *answerWriter) Write(b []byte) (int, error) {
-	if errors.Is(context.Cause(w.ctx), errCancelled) {
+	if errors.Is(w.cause(), errCancelled) {
 		return len(b), nil
 	}
 	if !w.wrote {

@@ -58,7 +58,7 @@ func advertise(next mcp.MethodHandler) mcp.MethodHandler {
 func complete(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
-		if err != nil || res == nil || callOf(ctx).modern || method == "ping" {
+		if err != nil || res == nil || callIsModern(ctx) || method == "ping" {
 			return res, err
 		}
 		return &completeResult{res}, nil

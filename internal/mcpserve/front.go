@@ -105,8 +105,9 @@ func checkID(body []byte) *jsonrpc.Error {
 	var m struct {
 		ID json.RawMessage `json:"id"`
 	}
-	if json.Unmarshal(body, &m) != nil || len(m.ID) == 0 || m.ID[0] == '"' {
-		return nil // no object, no id or a string: what is wrong, others say
+	_ = json.Unmarshal(body, &m) // what is no object has no id, and is refused later
+	if len(m.ID) == 0 || m.ID[0] == '"' {
+		return nil
 	}
 	const most = 1 << 53
 	if n, err := strconv.ParseInt(string(m.ID), 10, 64); err != nil || n < -most || n > most {
@@ -162,37 +163,37 @@ func forSDK(method string, modern bool) bool {
 	}
 }
 
-// callKey is the key of the front's call in the context that handlers of the
-// SDK get.
-type callKey struct{}
+// Keys of what handlers of the SDK find in their context.
+type (
+	callKey struct{} // the front's own context
+	eraKey  struct{} // true in the era without sessions
+)
 
-// call is what the SDK does not tell its handlers about a request.
-type call struct {
-	// ctx ends when the caller goes or cancels. The SDK detaches the contexts
-	// of its handlers from the request in the 2025 revisions, and does not see
-	// a cancellation, which comes in a request of its own.
-	ctx    context.Context
-	modern bool
-}
-
-func callOf(ctx context.Context) call {
-	if c, ok := ctx.Value(callKey{}).(call); ok {
-		return c
+// callContext returns the context that ends when the caller goes or cancels.
+// The SDK detaches the contexts of its handlers from the request in the 2025
+// revisions, and does not see a cancellation, which comes in a request of its
+// own.
+func callContext(ctx context.Context) context.Context {
+	if call, ok := ctx.Value(callKey{}).(context.Context); ok {
+		return call
 	}
-	return call{ctx: ctx}
+	return ctx
 }
+
+// callIsModern tells the era of the request that a handler of the SDK answers.
+func callIsModern(ctx context.Context) bool { return ctx.Value(eraKey{}) == true }
 
 // passOn lets the SDK answer.
 func (s *Server) passOn(ctx context.Context, w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte, modern bool) {
 	s.metrics.request(req.Method, true)
-	answer := &answerWriter{ResponseWriter: w, ctx: ctx}
+	answer := &answerWriter{ResponseWriter: w, cause: func() error { return context.Cause(ctx) }}
 	if req.Method == "initialize" && !modern {
 		answer.open = func() string {
 			caller := s.opts.Caller(ctx)
 			return s.sessions.open(caller.Name)
 		}
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call{ctx, modern}))
+	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), callKey{}, ctx), eraKey{}, modern))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.sdk.ServeHTTP(answer, r)
 }

@@ -42,11 +42,15 @@ Next: call attend_wait with consumer "bot" and ack "ACK".
 `,
 		},
 		{
-			"nothing in time", waitResult{TimedOut: true}, "bot",
+			"nothing in time",
+			waitResult{TimedOut: true},
+			"bot",
 			"Nothing needed you in this time.\nNext: call attend_wait with consumer \"bot\".\n",
 		},
 		{
-			"ended, with a cursor", waitResult{Cursor: "CUR", Truncated: true}, "",
+			"ended, with a cursor",
+			waitResult{Cursor: "CUR", Truncated: true},
+			"",
 			"Something before this is no longer kept: there may be decisions that you never saw.\n" +
 				"The wait ended without a decision.\nNext: call attend_wait with cursor \"CUR\".\n",
 		},

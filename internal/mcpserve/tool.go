@@ -49,7 +49,7 @@ func (s *Server) addTool(server *mcp.Server, t *tool) error {
 		Name: t.name, Title: t.title, Description: t.description,
 		Annotations: &annotations, InputSchema: input.raw, OutputSchema: output,
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return s.callTool(callOf(ctx).ctx, t, input, req.Params.Arguments)
+		return s.callTool(callContext(ctx), t, input, req.Params.Arguments)
 	})
 	return nil
 }
