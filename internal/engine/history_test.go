@@ -65,7 +65,9 @@ func TestHistory(t *testing.T) {
 				t.Error("the file does not open with the rule that it guards")
 			}
 			input, want := section(archive, "input"), section(archive, "trace")
-			got := tell(t, string(input)).trace()
+			told := tell(t, string(input))
+			told.rec.checkRefold(t)
+			got := told.trace()
 			if *update && !bytes.Equal(got, want) {
 				archive.Files = []txtar.File{{Name: "input", Data: input}, {Name: "trace", Data: got}}
 				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {

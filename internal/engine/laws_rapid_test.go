@@ -21,13 +21,14 @@ func whatever(t *rapid.T) *scenario {
 	return s
 }
 
-// Every log keeps the laws (recorder.check), and once nothing more comes every
+// Every log keeps the laws (recorder), and once nothing more comes every
 // window has its outcome: what is left open holds no act.
 func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := whatever(t)
 		told := tell(t, s.text(rapid.Bool().Draw(t, "together")))
+		told.rec.checkRefold(t)
 		if !told.idle {
 			t.Fatalf("something still waits\n%s", told.trace())
 		}
