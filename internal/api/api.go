@@ -26,6 +26,7 @@ const (
 	defaultLimit = 100
 	maxLimit     = 1000
 	maxWait      = 30 * time.Second
+	maxWaiting   = 1000 // requests that wait at once
 	maxBodyBytes = 64 << 10
 	maxPageBytes = 8 << 20 // of events' data in one page; one item always fits
 	maxStory     = 1000    // steps of one window
@@ -82,7 +83,10 @@ type Options struct {
 }
 
 // API holds the handlers.
-type API struct{ Options }
+type API struct {
+	Options
+	waiting chan struct{} // holds one for each request that waits
+}
 
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
@@ -90,7 +94,7 @@ func New(o Options) (*API, error) {
 		o.Admin == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
-	return &API{o}, nil
+	return &API{Options: o, waiting: make(chan struct{}, maxWaiting)}, nil
 }
 
 // Register adds the routes. A name in a path is one percent-encoded segment.

@@ -106,6 +106,12 @@ func place(after string, head store.Head) (start engine.Position, stale bool, er
 // await waits until something matches and reads it. When the time is up or the
 // daemon stops, the page is empty, and passes what has been checked.
 func (a *API) await(ctx context.Context, after engine.Position, f feed.Filter, limit int, wait time.Duration) (feed.Page, error) {
+	select {
+	case a.waiting <- struct{}{}:
+		defer func() { <-a.waiting }()
+	default:
+		return feed.Page{}, refuse(http.StatusTooManyRequests, codeWaiting, "%d requests wait already: ask again later, or without waitMs", maxWaiting)
+	}
 	waiting, stop := a.untilStopping(ctx, wait)
 	defer stop()
 	checked, err := a.Feed.Wait(waiting, after, f)

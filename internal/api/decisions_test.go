@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,6 +216,24 @@ func TestDecisions_WaitEndsEmpty(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestDecisions_WaitsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() { w.page("?waitMs=10000") })
+		}
+		synctest.Wait()
+		a := w.get("/v1/decisions?waitMs=10000")
+		if a.problem(http.StatusTooManyRequests, "tooManyWaits"); a.header.Get("Retry-After") == "" {
+			t.Error("no Retry-After")
+		}
+		w.page("") // who does not wait is answered
+		all.Wait()
+		w.page("?waitMs=1")
+	})
 }
 
 // deadlines notes the read deadlines that a handler sets.

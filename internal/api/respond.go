@@ -27,6 +27,7 @@ const (
 	codeNotFound    = "notFound"
 	codeExpired     = "expired"
 	codeStage       = "notRequeueable"
+	codeWaiting     = "tooManyWaits"
 	codeUnavailable = "unavailable"
 	codeInternal    = "internal"
 )
@@ -59,6 +60,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
+		if refused.status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
 		problem.New(refused.status, refused.code, refused.detail).Write(w)
 	case r.Context().Err() != nil:
 		// The caller has gone: nobody reads an answer.
