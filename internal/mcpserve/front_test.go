@@ -250,3 +250,15 @@ func TestFront_Listen(t *testing.T) {
 		t.Errorf("in %s: %s", legacy, r.body)
 	}
 }
+
+func TestFront_LogsNothingOfARequest(t *testing.T) {
+	d := newDaemon(t, settings{})
+	for _, era := range []string{legacy, modern} {
+		d.call(era, "tools/list", "")
+		d.tool(era, "attend_wait", `{"timeoutMs":0}`)
+		d.call(era, "events/list", "")
+	}
+	if got := d.log.String(); got != "" {
+		t.Errorf("logged: %s", got)
+	}
+}

@@ -3,7 +3,6 @@ package mcpserve
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -17,6 +16,7 @@ func (s *Server) pushTool() *tool {
 			"Good events are taken even when others beside them are rejected; the answer says which and why.",
 		annotations: mcp.ToolAnnotations{DestructiveHint: new(bool), OpenWorldHint: new(bool)},
 		right:       RightIngest,
+		lists:       []string{"events"}, // a bad one does not keep the others out
 		call:        s.callPush,
 	}
 }
@@ -26,15 +26,9 @@ func (s *Server) callPush(ctx context.Context, caller *Caller, members map[strin
 	if bad := member(members, "events", &events); bad != nil {
 		return nil, bad
 	}
-	for i, raw := range events {
-		var event struct {
-			Scope string `json:"scope"`
-		}
-		if err := json.Unmarshal(raw, &event); err != nil {
-			return nil, &fault{fmt.Sprintf("/events/%d", i), "must be an object"}
-		}
-		if !caller.may(RightIngest, event.Scope) {
-			return nil, notYours(event.Scope, "write to")
+	for _, raw := range events {
+		if scope, ok := scopeOf(raw); ok && !caller.may(RightIngest, scope) {
+			return nil, notYours(scope, "write to")
 		}
 	}
 	got, err := s.opts.Push.Push(ctx, events)
@@ -45,6 +39,16 @@ func (s *Server) callPush(ctx context.Context, caller *Caller, members map[strin
 		got.Errors = []PushFault{}
 	}
 	return &answered{structured: &got, text: pushText(&got), failed: got.Rejected > 0 && got.Accepted+got.Duplicates == 0}, nil
+}
+
+// scopeOf reads the scope of an event. One whose scope is none is rejected by
+// whoever takes the events in.
+func scopeOf(event json.RawMessage) (scope string, ok bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(event, &members) != nil || json.Unmarshal(members["scope"], &scope) != nil {
+		return "", false
+	}
+	return scope, true
 }
 
 // flushResult is the structured content of attend_flush.

@@ -170,10 +170,11 @@ func (s *Server) Close() { s.opts.Consumers.Close() }
 func (s *Server) newSDK() (http.Handler, error) {
 	caps := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}} // the list of tools is fixed
 	caps.AddExtension(extensionName, eventsCapability())
+	quiet := slog.New(warnings{s.log.Handler()}) // it tells of each request otherwise
 	server := mcp.NewServer(s.info, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: caps,
-		Logger:       s.log,
+		Logger:       quiet,
 	})
 	server.AddReceivingMiddleware(complete, advertise)
 	for _, t := range []*tool{s.waitTool(), s.pushTool(), s.flushTool()} {
@@ -186,9 +187,25 @@ func (s *Server) newSDK() (http.Handler, error) {
 		&mcp.StreamableHTTPOptions{
 			Stateless:                    true,
 			PropagateRequestCancellation: true,
-			Logger:                       s.log,
+			Logger:                       quiet,
 			MaxRequestBodyBytes:          maxBodyBytes,
 			// Host and Origin are checked on every route, before this handler.
 			DisableLocalhostProtection: true,
 		}), nil
 }
+
+// warnings passes on what is at least a warning.
+type warnings struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }

@@ -21,6 +21,7 @@ type tool struct {
 	description string
 	annotations mcp.ToolAnnotations
 	right       string
+	lists       []string // arguments whose entries the tool judges one by one
 	call        func(ctx context.Context, caller *Caller, args map[string]json.RawMessage) (*answered, error)
 }
 
@@ -35,7 +36,7 @@ type answered struct {
 // addTool declares a tool to the SDK. Arguments are checked here rather than
 // by the SDK, which would write the events' data anew.
 func (s *Server) addTool(server *mcp.Server, t *tool) error {
-	input, err := readShape(t.name + ".input")
+	input, err := readShape(t.name+".input", t.lists...)
 	if err != nil {
 		return err
 	}

@@ -215,9 +215,8 @@ func TestTools_Faults(t *testing.T) {
 		{"attend_wait", `{"consumer":"a\u0001b"}`, "control character"},
 		{"attend_push", `{}`, "/events: is required"},
 		{"attend_push", `{"events":[]}`, "/events: must be a list of 1 to 1000 entries"},
-		{"attend_push", `{"events":[{"scope":"a","name":"x"},{"scope":"a"}]}`, "/events/1/name: is required"},
-		{"attend_push", `{"events":[{"scope":"a","name":"x","kind":"flush"}]}`, "/events/0/kind: is unknown; there are at, data, id, name, scope, text"},
-		{"attend_push", `{"events":[{"scope":"a","name":"x","at":true}]}`, "/events/0/at: must be an integer, or a string"},
+		{"attend_push", `{"events":[{"scope":"a","name":"x"},7]}`, "/events/1: must be an object"},
+		{"attend_push", `{"events":{"scope":"a","name":"x"}}`, "/events: must be a list of 1 to 1000 entries"},
 		{"attend_flush", `{}`, "/scope: is required"},
 		{"attend_flush", `{"scope":""}`, "/scope: must be a string of 1 to 512 characters"},
 		{"attend_flush", `[]`, "the arguments must be an object"},
@@ -267,6 +266,12 @@ func TestPush(t *testing.T) {
 	d.fits("attend_push.output", out)
 	if c.IsError || out["accepted"] != 1.0 || out["duplicates"] != 1.0 || out["rejected"] != 1.0 {
 		t.Errorf("got %v", out)
+	}
+	// Whoever takes the events in judges each by itself.
+	bad := `{"events":[{"scope":7},{"name":"x","colour":"red"},{"scope":"a","scope":"b"}]}`
+	d.push.events = nil
+	if _, out := d.use(modern, "attend_push", bad); out["rejected"] != 1.0 || len(d.push.events) != 3 {
+		t.Errorf("pushed %v, got %v", d.push.events, out)
 	}
 	want := "1 accepted, 1 known already, 1 rejected.\nEvent 3: the window is full (may pass later)\n"
 	if c.Content[0].Text != want {
