@@ -35,6 +35,7 @@ decision in a durable log from which any agent can take it.`,
 		newDemo(p),
 		newReady(p),
 		newLog(p),
+		newReplay(p),
 		newVersion(p),
 	)
 	return root

@@ -18,15 +18,21 @@ type call struct {
 const shedTrace = 1000
 
 // wakeAt is when the owner must look at the scope again though nothing comes.
-func (s *scope) wakeAt() (engine.Time, bool) {
+func (w *World) wakeAt(s *scope) (engine.Time, bool) {
 	at, ok := s.state.WakeAt()
-	if slot := s.state.Slot; len(s.state.Pending) == 0 && slot != nil && slot.Phase == engine.PhaseCalling {
-		if s.call == nil {
-			return s.state.Time, true // lost: that is recorded at once
-		}
-		at = min(at, s.call.at)
+	slot := s.state.Slot
+	switch {
+	case len(s.state.Pending) > 0 || slot == nil:
+		return at, ok
+	case slot.Phase != engine.PhaseCalling:
+		return max(at, w.opt.Script.startAt(s.name)), ok
+	case s.call == nil:
+		return s.state.Time, true // lost: that is recorded at once
+	case s.call.answer.exact:
+		return s.call.at, true
+	default:
+		return min(at, s.call.at), ok
 	}
-	return at, ok
 }
 
 // act does all that the scope wants at this instant.
@@ -58,7 +64,7 @@ func (w *World) next(s *scope) ([]engine.Step, []engine.Pending) {
 		return w.outcome(s, slot), closed
 	case slot.Phase == engine.PhaseDead:
 		return []engine.Step{s.state.DeadLetter(w.now, slot.Failed)}, closed
-	case s.state.CallDue(w.now):
+	case s.state.CallDue(w.now) && w.opt.Script.startAt(s.name) <= w.now:
 		return []engine.Step{s.state.StartCall(w.rules, w.rules.Latest().Judge)}, nil
 	}
 	return nil, nil
@@ -72,15 +78,13 @@ func (w *World) outcome(s *scope, slot *engine.Slot) []engine.Step {
 	switch {
 	case c == nil:
 		return s.state.Fail(w.rules, w.now, engine.Failed{Why: "lost", Message: "the daemon ended while the judge was being called"})
-	case c.at < timeout && c.at <= w.now:
+	case c.at <= w.now && (c.answer.exact || c.at < timeout):
 		s.call = nil
-		if c.answer.Error == "" {
-			return s.state.Answer(w.rules, w.now, c.answer.reply(), engine.JudgeName{Name: w.rules.Numbered(slot.Policy).Judge, Model: c.answer.Model})
+		if f := c.answer.failure(w.now); f != nil {
+			return s.state.Fail(w.rules, w.now, *f)
 		}
-		f := c.answer.failure(w.now)
-		f.TookMs = int64(c.at - slot.Since)
-		return s.state.Fail(w.rules, w.now, f)
-	case timeout <= w.now:
+		return s.state.Answer(w.rules, w.now, c.answer.reply(), engine.JudgeName{Name: w.rules.Numbered(slot.Policy).Judge, Model: c.answer.Model})
+	case timeout <= w.now && !c.answer.exact:
 		s.call = nil
 		return s.state.Fail(w.rules, w.now, engine.Failed{Why: "timeout", Message: "the judge did not answer in time", TookMs: slot.TimeoutMs})
 	}

@@ -138,7 +138,11 @@ func (h *History) step(st *engine.Step, out *engine.Outcome) string {
 
 func (h *History) settled(st *engine.Settled) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s due %s", h.label(st.Window), st.Reason, h.events(st.Events), h.clock(st.Due))
+	if h.Events {
+		fmt.Fprintf(&b, "%s %s due %s", st.Reason, h.events(st.Events), h.clock(st.Due))
+	} else {
+		fmt.Fprintf(&b, "%s, %s", st.Reason, plural(len(st.Events), "event"))
+	}
 	if st.Deadline.At != st.Due {
 		fmt.Fprintf(&b, ", deadline %s", h.clock(st.Deadline.At))
 	}
@@ -163,13 +167,19 @@ func (h *History) settled(st *engine.Settled) string {
 	if st.Silence != "" {
 		fmt.Fprintf(&b, ", silence %s", engine.EscapeLine(st.Silence))
 	}
-	return b.String()
+	return h.about(st.Window, b.String())
+}
+
+// about puts a window's label where it is looked for: short ones first, whole
+// ids behind what they are about.
+func (h *History) about(id, text string) string {
+	if h.Events {
+		return h.label(id) + " " + text
+	}
+	return text + "  " + h.label(id)
 }
 
 func (h *History) events(positions []engine.Position) string {
-	if !h.Events {
-		return plural(len(positions), "event") + ","
-	}
 	ids := make([]string, len(positions))
 	for i, p := range positions {
 		ids[i] = engine.EscapeLine(h.ids[p])
@@ -178,18 +188,18 @@ func (h *History) events(positions []engine.Position) string {
 }
 
 func (h *History) call(window string, c *engine.Call) string {
-	s := fmt.Sprintf("%s attempt %d", h.label(window), c.Attempt)
+	s := fmt.Sprintf("attempt %d", c.Attempt)
 	if c.Extra {
 		s += " again, outside the ladder"
 	}
 	if len(c.Offered) == len(engine.Routes()) {
-		return s + ", wait on offer"
+		return h.about(window, s+", wait on offer")
 	}
-	return s + ", no wait"
+	return h.about(window, s+", no wait")
 }
 
 func (h *History) failed(window string, f *engine.Failed) string {
-	s := fmt.Sprintf("%s attempt %d %s", h.label(window), f.Attempt, f.Why)
+	s := fmt.Sprintf("attempt %d %s", f.Attempt, f.Why)
 	if f.Permanent {
 		s += ", permanent"
 	}
@@ -201,16 +211,15 @@ func (h *History) failed(window string, f *engine.Failed) string {
 	default:
 		s += ", no more"
 	}
-	return s
+	return h.about(window, s)
 }
 
 func (h *History) verdict(v *engine.Verdict) string {
 	var b strings.Builder
-	b.WriteString(h.label(v.Window))
 	if v.Route == engine.Wait {
-		fmt.Fprintf(&b, " until %s", h.clock(v.HeldUntil))
+		fmt.Fprintf(&b, "until %s", h.clock(v.HeldUntil))
 	} else {
-		fmt.Fprintf(&b, " %s", v.Route)
+		b.WriteString(v.Route.String())
 	}
 	if len(v.Changed) > 0 {
 		changes := make([]string, len(v.Changed))
@@ -241,7 +250,7 @@ func (h *History) verdict(v *engine.Verdict) string {
 	if v.Confidence != nil {
 		fmt.Fprintf(&b, ", confidence %.4g", *v.Confidence)
 	}
-	return b.String()
+	return h.about(v.Window, b.String())
 }
 
 func (h *History) silence(s *engine.Silence) string {

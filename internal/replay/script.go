@@ -31,7 +31,9 @@ type Answer struct {
 	NotBefore    engine.Time `json:"notBefore,omitempty"`
 	RetryAfterMs int64       `json:"retryAfterMs,omitempty"`
 
-	uncounted bool // recorded of a call that a stop broke off
+	recorded *engine.Failed // of a log: the failure as it stood there
+	exact    bool           // of a log: it came when it came, whatever the timeout
+	startAt  engine.Time    // of a log: when its call started
 }
 
 // Script holds answers in the order of the calls. The zero Script is empty.
@@ -50,6 +52,15 @@ func (s *Script) Add(a Answer) {
 		s.scopes = make(map[string][]Answer)
 	}
 	s.scopes[a.Scope] = append(s.scopes[a.Scope], a)
+}
+
+// startAt is the instant before which the scope's next call does not start: in
+// the log that is played the owner was away until then.
+func (s *Script) startAt(scope string) engine.Time {
+	if own := s.scopes[scope]; len(own) > 0 {
+		return own[0].startAt
+	}
+	return 0
 }
 
 func (s *Script) next(scope string) (a Answer, ok bool) {
@@ -117,17 +128,15 @@ func (r *recording) step(scope string, stamp engine.Time, st *engine.Step) {
 	if st == nil {
 		return
 	}
-	a := Answer{Scope: scope, AfterMs: int64(stamp - r.calls[scope])}
+	a := Answer{Scope: scope, AfterMs: int64(stamp - r.calls[scope]), exact: true, startAt: r.calls[scope]}
 	switch {
 	case st.Call != nil:
 		r.calls[scope] = stamp
 		return
 	case st.Failed != nil:
-		f := st.Failed
-		a.Error, a.Why, a.Permanent, a.NotBefore = f.Message, f.Why, f.Permanent, f.NotBefore
-		a.uncounted = f.Uncounted
-		if a.Error == "" {
-			a.Error = f.Why
+		a.recorded = &engine.Failed{
+			Why: st.Failed.Why, Message: st.Failed.Message, Permanent: st.Failed.Permanent,
+			Uncounted: st.Failed.Uncounted, NotBefore: st.Failed.NotBefore, TookMs: st.Failed.TookMs,
 		}
 	case st.Verdict != nil && st.Verdict.Attempt > 0:
 		v := st.Verdict
@@ -155,13 +164,17 @@ func answerOf(a engine.Answer) Answer {
 	return Answer{Route: a.Route, Probabilities: a.Probabilities, Predicates: a.Predicates, Confidence: a.Confidence}
 }
 
-func (a *Answer) failure(now engine.Time) engine.Failed {
-	f := engine.Failed{Why: a.Why, Message: a.Error, Permanent: a.Permanent, NotBefore: a.NotBefore, Uncounted: a.uncounted}
+// failure is what the answer fails with, nil when it is one.
+func (a *Answer) failure(now engine.Time) *engine.Failed {
+	if a.recorded != nil || a.Error == "" {
+		return a.recorded
+	}
+	f := engine.Failed{Why: a.Why, Message: a.Error, Permanent: a.Permanent, NotBefore: a.NotBefore, TookMs: a.AfterMs}
 	if f.Why == "" {
 		f.Why = "error"
 	}
 	if a.RetryAfterMs > 0 {
 		f.NotBefore = now + engine.Time(a.RetryAfterMs)
 	}
-	return f
+	return &f
 }

@@ -39,7 +39,7 @@ func (h *wakes) Pop() any {
 
 // arm sets the time at which the scope is looked at again.
 func (w *World) arm(s *scope) {
-	at, ok := s.wakeAt()
+	at, ok := w.wakeAt(s)
 	switch {
 	case ok && s.index < 0:
 		s.wake = at
