@@ -27,7 +27,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("too many %s: at most %d; delete one that is no longer used", e.Limit, e.Max)
+	return fmt.Sprintf("too many %s: at most %d; end one that is no longer used", e.Limit, e.Max)
 }
 
 // MaxConsumerName is how many bytes a consumer's name may have.
