@@ -98,6 +98,21 @@ func (r *Reader) oldest(ctx context.Context, head store.Head) (engine.Position, 
 	return first[0].Position - 1, nil
 }
 
+// kept returns the position itself, or, when records behind it are no longer
+// kept, that before the oldest one. The next record is mostly there, and a store
+// has it at hand for whoever keeps up; the oldest it has to look for.
+func (r *Reader) kept(ctx context.Context, after engine.Position, head store.Head) (engine.Position, error) {
+	next, err := r.log.Read(ctx, after, 1)
+	if err != nil {
+		return 0, store.Describe("read the next record", err)
+	}
+	if len(next) > 0 && next[0].Position == after+1 {
+		return after, nil
+	}
+	oldest, err := r.oldest(ctx, head)
+	return max(after, oldest), err
+}
+
 // Since returns the position from which to read in order to see what was
 // written at or after the stamp, but nothing at or before `after`. It is
 // `after` itself when everything behind that is young enough.
@@ -160,13 +175,10 @@ func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *
 	if after >= head.Position {
 		return page, nil
 	}
-	oldest, err := r.oldest(ctx, head)
-	if err != nil {
+	if page.Next, err = r.kept(ctx, after, head); err != nil {
 		return Page{}, err
 	}
-	if oldest > after {
-		page.Truncated, page.Next = true, oldest
-	}
+	page.Truncated = page.Next > after
 	for {
 		items, full, err := r.scan(ctx, page.Next, f)
 		if err != nil {

@@ -3,6 +3,8 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,7 +58,7 @@ func (l *countedLog) Head(ctx context.Context) (store.Head, error) {
 }
 
 func (l *countedLog) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
-	l.calls = append(l.calls, "read")
+	l.calls = append(l.calls, fmt.Sprintf("read after %d", after))
 	return l.Log.Read(ctx, after, limit)
 }
 
@@ -68,6 +70,7 @@ func (l *countedLog) Steps(ctx context.Context, q store.StepQuery) ([]engine.Rec
 func TestReader_AsksLittleOfTheLog(t *testing.T) {
 	w := newWorld(t, memory.Options{})
 	w.decide("a", engine.Queue, nil)
+	w.decide("a", engine.Queue, nil)
 	log := &countedLog{Log: w.store}
 	r := NewReader(log)
 	for _, c := range []struct {
@@ -76,11 +79,12 @@ func TestReader_AsksLittleOfTheLog(t *testing.T) {
 		scopes []string
 		want   []string
 	}{
-		{"caught up", 1, nil, []string{"head"}},
-		{"behind", 0, nil, []string{"head", "read", "steps of "}},
-		{"one scope", 0, []string{"a"}, []string{"head", "read", "steps of a"}},
-		{"a glob", 0, []string{"a*"}, []string{"head", "read", "steps of "}},
-		{"several scopes", 0, []string{"a", "b"}, []string{"head", "read", "steps of "}},
+		{"caught up", 2, nil, []string{"head"}},
+		{"a little behind", 1, nil, []string{"head", "read after 1", "steps of "}},
+		{"behind", 0, nil, []string{"head", "read after 0", "steps of "}},
+		{"one scope", 0, []string{"a"}, []string{"head", "read after 0", "steps of a"}},
+		{"a glob", 0, []string{"a*"}, []string{"head", "read after 0", "steps of "}},
+		{"several scopes", 0, []string{"a", "b"}, []string{"head", "read after 0", "steps of "}},
 	} {
 		log.calls = nil
 		if _, err := r.Page(t.Context(), c.after, Filter{Scopes: c.scopes}, 10, 0); err != nil {
@@ -211,6 +215,33 @@ func TestReader_Truncated(t *testing.T) {
 	oldest, err := r.Oldest(t.Context())
 	if err != nil || oldest != 2 {
 		t.Errorf("oldest: got %d, %v; want 2", oldest, err)
+	}
+}
+
+// eventless is a store that keeps steps longer than events.
+type eventless struct{ Store }
+
+func (e *eventless) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
+	recs, err := e.Store.Read(ctx, after, 1000)
+	recs = slices.DeleteFunc(slices.Clone(recs), func(r engine.Record) bool { return r.Event != nil })
+	return recs[:min(limit, len(recs))], err
+}
+
+func TestReader_EventsThatAreGoneTruncateNothing(t *testing.T) {
+	w := newWorld(t, memory.Options{})
+	w.decide("a", engine.Queue, nil)
+	w.happen("a", 3)
+	w.decide("a", engine.Queue, nil)
+	w.happen("a", 3)
+	r := NewReader(&eventless{w.store})
+	for after, want := range [][]string{0: {"d1", "d2"}, 1: {"d2"}, 2: {"d2"}, 5: {}, 6: {}, 8: {}} {
+		if want == nil {
+			continue
+		}
+		page, err := r.Page(t.Context(), engine.Position(after), Filter{}, 10, 0)
+		if diff := cmp.Diff(want, ids(page.Items)); err != nil || diff != "" || page.Truncated || page.Next != w.head() {
+			t.Errorf("after %d: next %d, truncated %t, %v; %s", after, page.Next, page.Truncated, err, diff)
+		}
 	}
 }
 
