@@ -19,26 +19,25 @@ type taken struct {
 	gap     bool
 }
 
-// takeBack undoes the pending closes from one on, and empties the open window.
-func (s *State) takeBack(from int) taken {
+// takeBack undoes the pending closes that the log does not tell, and empties
+// the open window.
+func (s *State) takeBack() taken {
 	var b taken
-	for i := from; i < len(s.Pending); i++ {
+	var kept []Pending
+	undone := false
+	for i := range s.Pending {
 		p := &s.Pending[i]
-		if i == from {
-			s.Held = p.heldBefore
+		if p.Recorded {
+			kept = append(kept, *p)
+			continue
 		}
-		b.events = append(b.events, p.Members[len(p.Members)-p.Own:]...)
-		b.dropped += p.Settled.Dropped
-		b.gap = b.gap || p.Settled.Gap
-		if p.heldBefore != nil {
-			b.dropped -= p.heldBefore.Settled.Dropped
+		if !undone {
+			s.Held, undone = p.heldBefore, true
 		}
-		if p.Settled.Deadline.Reason == ReasonForced {
-			b.marks = append(b.marks, p.Settled.Deadline.At)
-		}
+		b.take(p)
 		s.disremember(p.Verdict)
 	}
-	s.Pending = slices.Clip(s.Pending[:from])
+	s.Pending = kept
 	if s.Slot != nil && !s.Slot.Recorded {
 		s.Slot = nil
 	}
@@ -50,6 +49,19 @@ func (s *State) takeBack(from int) taken {
 	}
 	s.Open = Open{}
 	return b
+}
+
+// take gathers what a close had taken from the open window.
+func (b *taken) take(p *Pending) {
+	b.events = append(b.events, p.Members[len(p.Members)-p.Own:]...)
+	b.dropped += p.Settled.Dropped
+	b.gap = b.gap || p.Settled.Gap
+	if p.heldBefore != nil {
+		b.dropped -= p.heldBefore.Settled.Dropped
+	}
+	if p.Settled.Deadline.Reason == ReasonForced {
+		b.marks = append(b.marks, p.Settled.Deadline.At)
+	}
 }
 
 // disremember takes a verdict off the recent ones.
@@ -95,11 +107,7 @@ func (s *State) markAgain(r *Rules, at Time, out *Outcome) {
 // adopt closes a window as its record says. A window whose settle stands in
 // the log is not taken back; one that stood in the slot is judged after this.
 func (s *State) adopt(r *Rules, st *Settled, out *Outcome) {
-	from := 0
-	if len(s.Pending) > 0 && s.Pending[0].Recorded {
-		from = 1
-	}
-	b := s.takeBack(from)
+	b := s.takeBack()
 	if s.Slot != nil {
 		s.Requeued = append(slices.Clip(s.Requeued), Requeue{Settled: s.Slot.Settled, Members: s.Slot.Members, Number: s.Slot.Letters})
 	}
@@ -180,12 +188,14 @@ func (s *State) overrule(r *Rules, v *Verdict, out *Outcome) {
 	p := s.Pending[0]
 	s.Pending = s.Pending[1:]
 	var b taken
-	since := len(s.Pending) > 0
+	since := slices.ContainsFunc(s.Pending, func(p Pending) bool { return !p.Recorded })
 	if since {
-		b = s.takeBack(0)
+		b = s.takeBack()
 	}
 	s.disremember(p.Verdict)
-	s.Held = nil // the window took in what was held before it
+	if p.Settled.Trigger != TriggerRequeue {
+		s.Held = nil // the window took in what was held before it
+	}
 	if v != nil {
 		s.conclude(&p.Settled, p.Members, v, r.Numbered(v.Policy).For(s.Scope).RecentCount)
 	}

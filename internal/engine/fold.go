@@ -149,7 +149,7 @@ func (s *State) fire(r *Rules, t Time, out *Outcome) {
 
 func (s *State) fireOne(r *Rules, t Time, out *Outcome) bool {
 	if len(s.Requeued) > 0 {
-		s.takeRequeued()
+		s.takeRequeued(r, t)
 		return true
 	}
 	first, due := s.Open.earliest()
@@ -217,7 +217,6 @@ func (s *State) closeOpen(r *Rules, trigger Trigger, d Deadline, out *Outcome) {
 func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outcome) {
 	p := s.settle(trigger, d, due)
 	policy := r.At(due)
-	set := policy.For(s.Scope)
 	out.Closed++
 	if id, ok := r.silencedBy(s.Scope, p.Members, due); ok {
 		p.Settled.Silence = id
@@ -226,11 +225,7 @@ func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outc
 		return
 	}
 	if judge := r.pure[policy.Judge]; judge != nil {
-		s.judgePure(r, &p, judge, policy)
-		s.pend(p)
-		if p.Verdict != nil {
-			s.conclude(&p.Settled, p.Members, p.Verdict, set.RecentCount)
-		}
+		s.judgePure(r, p, judge, policy, due)
 		return
 	}
 	s.pend(p)
@@ -268,11 +263,16 @@ func (s *State) pend(p Pending) {
 }
 
 // takeRequeued gives the slot to a dead letter's window, alone and under its
-// id, with wait withheld.
-func (s *State) takeRequeued() {
+// id, with wait withheld; a pure judge answers at once.
+func (s *State) takeRequeued(r *Rules, now Time) {
 	q := s.Requeued[0]
 	s.Requeued = s.Requeued[1:]
-	q.Settled.Trigger = TriggerRequeue
+	q.Settled.Trigger, q.Settled.MayWait = TriggerRequeue, false
+	policy := r.At(now)
+	if judge := r.pure[policy.Judge]; judge != nil {
+		s.judgePure(r, Pending{Settled: q.Settled, Members: q.Members, Recorded: true, Letters: q.Number}, judge, policy, now)
+		return
+	}
 	s.Slot = &Slot{
 		Settled: q.Settled, Members: q.Members, Recorded: true, NoWait: true,
 		Letters: q.Number, Phase: PhaseClosed,

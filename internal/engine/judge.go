@@ -29,20 +29,24 @@ func Offer(mayWait bool) []Route {
 	return Routes()[:routeCount-1]
 }
 
-func (s *State) judgePure(r *Rules, p *Pending, judge PureJudge, policy *Policy) {
+// judgePure decides a window at an instant, without calls and without the slot.
+func (s *State) judgePure(r *Rules, p Pending, judge PureJudge, policy *Policy, now Time) {
 	set := policy.For(s.Scope)
 	w := windowOf(s.Scope, &p.Settled, p.Members, Offer(p.Settled.MayWait && p.Settled.Waits < set.MaxWaits))
 	v, err := Decide(r, set, w, judge(w))
 	if err != nil {
-		p.Dead = err.Error()
+		p.Dead, p.At = err.Error(), now
+		s.pend(p)
 		return
 	}
-	v.At, v.Policy = p.Settled.Due, policy.Number
+	v.At, v.Policy = now, policy.Number
 	v.Judge = &JudgeName{Name: policy.Judge}
 	if v.Route == Wait {
-		v.HeldUntil = v.At + Time(set.WaitHorizonMs)
+		v.HeldUntil = now + Time(set.WaitHorizonMs)
 	}
 	p.Verdict = v
+	s.pend(p)
+	s.conclude(&p.Settled, p.Members, v, set.RecentCount)
 }
 
 func windowOf(scope string, st *Settled, members Members, offered []Route) *Window {

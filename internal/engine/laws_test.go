@@ -153,6 +153,11 @@ func requeued(s *engine.State, p engine.Position) bool {
 			return true
 		}
 	}
+	for i := range s.Pending {
+		if s.Pending[i].Settled.Trigger == engine.TriggerRequeue && in(s.Pending[i].Members) {
+			return true
+		}
+	}
 	return s.Slot != nil && s.Slot.Settled.Trigger == engine.TriggerRequeue && in(s.Slot.Members)
 }
 

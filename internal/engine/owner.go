@@ -41,7 +41,7 @@ func (s *State) Propose(r *Rules, now Time) Proposal {
 		case c.Verdict != nil:
 			p.Steps = append(p.Steps, verdictStep(c.Verdict))
 		case c.Dead != "":
-			p.Steps = append(p.Steps, deadLetterStep(s.Scope, &c.Settled, c.Members, 1, c.Dead, true, 0, c.Settled.Due))
+			p.Steps = append(p.Steps, deadLetterStep(s.Scope, &c.Settled, c.Members, c.Letters+1, c.Dead, true, 0, c.At))
 		}
 		p.Closed = append(p.Closed, c)
 	}

@@ -51,13 +51,13 @@ type Open struct {
 
 // Held is a window whose verdict was wait.
 type Held struct {
-	Settled Settled
-	Members Members
-	Until   Time // its horizon
-	Waits   int  // times it has been held, this one included
+	Settled Settled `json:"settled"`
+	Members Members `json:"members"`
+	Until   Time    `json:"until"` // its horizon
+	Waits   int     `json:"waits"` // times it has been held, this one included
 	// Flushed is set when a flush call came while the slot was taken.
-	Flushed   bool
-	FlushedAt Time
+	Flushed   bool `json:"flushed,omitempty"`
+	FlushedAt Time `json:"flushedAt,omitempty"`
 }
 
 // Phase says where the window in the judge slot stands.
@@ -73,36 +73,38 @@ const (
 
 // Slot is the scope's one judge slot when it is taken.
 type Slot struct {
-	Settled  Settled
-	Members  Members
-	Recorded bool // the settled step stands in the log
-	NoWait   bool // wait must not be offered, whatever maxWaits says at the call
-	Letters  int  // dead letters this window already had
+	Settled  Settled `json:"settled"`
+	Members  Members `json:"members"`
+	Recorded bool    `json:"recorded,omitempty"` // the settled step stands in the log
+	NoWait   bool    `json:"noWait,omitempty"`   // wait must not be offered, whatever maxWaits says at the call
+	Letters  int     `json:"letters,omitempty"`  // dead letters this window already had
 
-	Phase     Phase
-	Attempt   int  // attempts of the ladder that have started
-	Extra     bool // the running call is outside the ladder
-	Cut       bool // a flush has cut a backoff short; it can once
-	Since     Time // when the running call started
-	TimeoutMs int64
-	Policy    uint32 // of the running call
-	Offered   []Route
-	Failed    Failed // the last failure
-	Flushed   bool   // a flush call came while it was judged
-	FlushedAt Time
+	Phase     Phase   `json:"phase"`
+	Attempt   int     `json:"attempt,omitempty"` // attempts of the ladder that have started
+	Extra     bool    `json:"extra,omitempty"`   // the running call is outside the ladder
+	Cut       bool    `json:"cut,omitempty"`     // a flush has cut a backoff short; it can once
+	Since     Time    `json:"since,omitempty"`   // when the running call started
+	TimeoutMs int64   `json:"timeoutMs,omitempty"`
+	Policy    uint32  `json:"policy,omitempty"` // of the running call
+	Offered   []Route `json:"offered,omitempty"`
+	Failed    Failed  `json:"failed"`            // the last failure
+	Flushed   bool    `json:"flushed,omitempty"` // a flush call came while it was judged
+	FlushedAt Time    `json:"flushedAt,omitempty"`
 }
 
 // Pending is what the fold has closed and the log does not tell yet. With a
 // judge that does IO the window stands in the slot; with a pure judge, or
 // under a silence, the verdict is already known.
 type Pending struct {
-	Settled    Settled
-	Members    Members
-	Own        int  // how many of Members, from the end, came from the open window
-	Recorded   bool // the settled step stands in the log
-	Verdict    *Verdict
-	Dead       string // a pure judge answered what cannot be: the message
-	heldBefore *Held  // what was held before the close, to undo it
+	Settled    Settled  `json:"settled"`
+	Members    Members  `json:"members"`
+	Own        int      `json:"own"`                // how many of Members, from the end, came from the open window
+	Recorded   bool     `json:"recorded,omitempty"` // the settled step stands in the log
+	Verdict    *Verdict `json:"verdict,omitempty"`
+	Dead       string   `json:"dead,omitempty"`    // a pure judge answered what cannot be: the message
+	At         Time     `json:"at,omitempty"`      // when it did
+	Letters    int      `json:"letters,omitempty"` // dead letters this window already had
+	heldBefore *Held    // what was held before the close, to undo it
 }
 
 // Outcome tells what applying one record did, for answers and metrics. It
