@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"attend/internal/engine"
@@ -205,6 +207,26 @@ func hangUp(w http.ResponseWriter, c *http.ResponseController) {
 	_ = c.EnableFullDuplex()
 	_ = c.SetReadDeadline(time.Now().Add(linger))
 	w.Header().Set("Connection", "close")
+	closeGently(w)
+}
+
+// closeGently makes the server end the connection after the answer in two
+// steps: it says that nothing more will come, and waits for a moment before it
+// refuses what still comes in. A client that is refused while it sends may
+// throw away what it has not read yet, the end of the answer. And the rest of
+// the body must never be read as the next request, even where the headers have
+// gone out without "Connection: close". All this net/http does for a body that
+// is over a limit, so it is told of one.
+func closeGently(w http.ResponseWriter) {
+	for {
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = wrapper.Unwrap()
+	}
+	over := http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0)
+	_, _ = over.Read(make([]byte, 1))
 }
 
 // streamed prepares an answer that is written while the body is read. The

@@ -420,6 +420,66 @@ func TestStream_Stop(t *testing.T) {
 	}
 }
 
+// Who is still sending when the daemon stops is told so, whole: the end of the
+// connection must not overtake the end of the answer.
+func TestStream_StopIsHeardByWhoIsStillSending(t *testing.T) {
+	w := newWorld(t)
+	srv := httptest.NewServer(w.Handler)
+	defer srv.Close()
+	const clients = 8
+	sending := make(chan struct{}, clients)
+	ends := make(chan string, clients)
+	for range clients {
+		in, out := io.Pipe()
+		go func() {
+			for n := 0; ; n++ {
+				if _, err := io.WriteString(out, line(fmt.Sprint(n))+"\n"); err != nil {
+					return
+				}
+			}
+		}()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/v1/ingest", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", typeLines)
+		streaming(r)
+		go func() {
+			defer in.Close()
+			res, err := srv.Client().Do(r)
+			if err != nil {
+				sending <- struct{}{}
+				ends <- err.Error()
+				return
+			}
+			defer res.Body.Close()
+			last := ""
+			told := bufio.NewScanner(res.Body)
+			for n := 0; told.Scan(); n++ {
+				if last = told.Text(); n == 0 {
+					sending <- struct{}{}
+				}
+			}
+			if err := told.Err(); err != nil {
+				last += "; then " + err.Error()
+			}
+			ends <- last
+		}()
+	}
+	for range clients {
+		<-sending
+	}
+	w.Stop()
+	if err := srv.Config.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for range clients {
+		if end := <-ends; !strings.Contains(end, `"code":"stopping"`) || strings.Contains(end, "; then") {
+			t.Errorf("an answer ends with %s", end)
+		}
+	}
+}
+
 // callback is a body that does something before each of its reads.
 type callback struct {
 	io.Reader
