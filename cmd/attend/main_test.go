@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,12 @@ func TestScripts(t *testing.T) {
 			"until":    untilLine,
 		},
 	})
+}
+
+// withoutAttend leaves out the variables that a daemon would take for its own
+// configuration: those of whoever runs the tests.
+func withoutAttend(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "ATTEND_") })
 }
 
 // runMain runs one command line in this process.

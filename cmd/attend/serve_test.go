@@ -61,7 +61,7 @@ func (s *served) until(t *testing.T, what string, holds func() bool) {
 }
 
 func TestServe_ASecondSignalEndsItAtOnce(t *testing.T) {
-	env := append(os.Environ(), "ATTEND_SHUTDOWN_GRACE_MS=60000")
+	env := append(withoutAttend(os.Environ()), "ATTEND_SHUTDOWN_GRACE_MS=60000")
 	s, err := serve(t.TempDir(), env, "--store", "memory", "--port", "0")
 	if err != nil {
 		t.Fatal(err)
