@@ -28,7 +28,7 @@ func TestReplay_OfALiveLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := `{"push": "closing", "pull_request.*": "closing", "issue_comment.*": "flush", "issues.*": "continuous", "release.*": "passive"}`
-	d, err := serve(dir, append(os.Environ(), "ATTEND_PORT=0"), "--store", store, "--kinds", kinds)
+	d, err := serve(dir, append(withoutAttend(os.Environ()), "ATTEND_PORT=0"), "--store", store, "--kinds", kinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,14 +82,14 @@ func post(t *testing.T, url, contentType string, body []byte) {
 // log makes.
 func liveAndReplayed(t *testing.T, store string) (live, replayed map[string][]string) {
 	t.Helper()
-	code, log, stderr := runMain(t, os.Environ(), "log", "export", "--store", store)
+	code, log, stderr := runMain(t, withoutAttend(os.Environ()), "log", "export", "--store", store)
 	if code != exitOK {
 		t.Fatal(stderr)
 	}
 	if err := os.WriteFile("log.ndjson", []byte(log), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, again, stderr := runMain(t, os.Environ(), "replay", "log.ndjson", "--output", "json")
+	code, again, stderr := runMain(t, withoutAttend(os.Environ()), "replay", "log.ndjson", "--output", "json")
 	if code != exitOK || stderr != "" {
 		t.Fatalf("%d: %s", code, stderr)
 	}
