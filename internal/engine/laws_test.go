@@ -63,7 +63,6 @@ func (r *recorder) checkOrder(t tester) {
 type fate struct {
 	accepted map[engine.Position]engine.Kind
 	final    map[engine.Position]string // window that decided or dead-lettered it
-	open     map[engine.Position]bool   // in the latest settle of a window without outcome
 	dropped  int
 }
 

@@ -143,7 +143,7 @@ func (p *Policy) Compile() error {
 		return nil
 	}
 	names := make([]string, 0, len(p.Kinds))
-	for name := range p.Kinds { //nolint // sorted below
+	for name := range p.Kinds {
 		names = append(names, name)
 	}
 	slices.Sort(names)

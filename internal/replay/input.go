@@ -182,12 +182,12 @@ func (r Reader) exported(l *line) (in Input, ok bool, err error) {
 	if err != nil {
 		return in, false, err
 	}
-	switch in.Step.Kind { //nolint:exhaustive // the others are the daemon's own, or move no window
+	switch in.Step.Kind {
 	case engine.StepPolicy:
 		return in, !r.Fresh, nil
 	case engine.StepFlush, engine.StepGap, engine.StepSilence, engine.StepRequeue:
 		return in, true, nil
-	default:
+	default: // the daemon's own, or what moves no window
 		return in, false, nil
 	}
 }

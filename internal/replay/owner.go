@@ -20,6 +20,9 @@ const shedTrace = 1000
 // wakeAt is when the owner must look at the scope again though nothing comes.
 func (w *World) wakeAt(s *scope) (engine.Time, bool) {
 	at, ok := s.state.WakeAt()
+	if s.dropped() >= shedTrace {
+		return s.state.Time, true
+	}
 	slot := s.state.Slot
 	switch {
 	case len(s.state.Pending) > 0 || slot == nil:
@@ -39,7 +42,7 @@ func (w *World) wakeAt(s *scope) (engine.Time, bool) {
 func (w *World) act(s *scope) {
 	for {
 		steps, closed := w.next(s)
-		if len(steps) == 0 {
+		if len(steps) == 0 && s.dropped() < shedTrace {
 			break
 		}
 		w.steps(s, steps, closed)
@@ -152,6 +155,9 @@ func (s *scope) noteShed(out *engine.Outcome) {
 		t.Count += run.Count
 	}
 }
+
+// dropped is how many events were dropped that no step has told yet.
+func (s *scope) dropped() int { return s.shed[0].Count + s.shed[1].Count }
 
 func (s *scope) takeShed() []engine.Step {
 	var steps []engine.Step

@@ -236,3 +236,22 @@ func TestWorld_ADayInNoTime(t *testing.T) {
 		t.Errorf("now %d", p.Now())
 	}
 }
+
+// What is dropped is told with the scope's next step, or when it is much.
+func TestWorld_TellsWhatIsDropped(t *testing.T) {
+	p := newPlay(t, nil, func(p *engine.Policy) { p.Default.MaxEvents = 1 })
+	for i := range 2500 {
+		p.take(engine.Time(1000+i), event("a", "log", "c"+string(rune('a'+i%26))+string(rune('a'+i/26))))
+	}
+	p.take(4000, event("a", "ask", "f"))
+	p.Drain(1 << 40)
+	var told []int
+	for i := range p.log {
+		if st := p.log[i].Step; st != nil && st.Kind == engine.StepShed {
+			told = append(told, st.Shed.Count)
+		}
+	}
+	if diff := cmp.Diff([]int{1000, 1000, 500}, told); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
