@@ -32,8 +32,12 @@ func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
 		if !told.idle {
 			t.Fatalf("something still waits\n%s", told.trace())
 		}
+		folded := told.rec.fold(t)
 		for _, name := range told.world.Scopes() {
 			st := told.world.State(name)
+			if a, b := encode(t, st), encode(t, folded[name]); !bytes.Equal(a, b) {
+				t.Fatalf("folding the log of %s gives another state\nlive   %s\nfolded %s", name, a, b)
+			}
 			if st.Held != nil || st.Slot != nil || len(st.Pending) > 0 || len(st.Requeued) > 0 {
 				t.Fatalf("%s has a window without an outcome\n%s", name, told.trace())
 			}
