@@ -74,10 +74,13 @@ type Options struct {
 	Scopes    Scopes
 	Marks     Marks
 	Consumers Consumers
+	Streams   *feed.Streams
+	// Principal names who sent a request, "" where there are no tokens.
+	Principal func(context.Context) string
 	// Admin guards the routes that need the right of that name.
 	Admin func(http.Handler) http.Handler
 	// Stopping is closed when the daemon begins to stop: requests that wait are
-	// then answered at once.
+	// then answered at once, and streams end.
 	Stopping <-chan struct{}
 	Logger   *slog.Logger
 }
@@ -85,21 +88,23 @@ type Options struct {
 // API holds the handlers.
 type API struct {
 	Options
+	tail    *feed.Tail
 	waiting chan struct{} // holds one for each request that waits
 }
 
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
 	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil ||
-		o.Admin == nil || o.Stopping == nil || o.Logger == nil {
+		o.Streams == nil || o.Principal == nil || o.Admin == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
-	return &API{Options: o, waiting: make(chan struct{}, maxWaiting)}, nil
+	return &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: make(chan struct{}, maxWaiting)}, nil
 }
 
 // Register adds the routes. A name in a path is one percent-encoded segment.
 func (a *API) Register(r chi.Router) {
 	r.Method(http.MethodGet, "/v1/decisions", a.handle(a.listDecisions))
+	r.Method(http.MethodGet, "/v1/decisions/stream", a.handle(a.streamDecisions))
 	r.Method(http.MethodGet, "/v1/decisions/{id}", a.handle(a.showDecision))
 	r.Method(http.MethodPost, "/v1/flush", a.handle(a.flushBody))
 	r.Method(http.MethodPost, "/v1/scopes/{scope}/flush", a.handle(a.flushPath))

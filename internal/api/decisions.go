@@ -11,8 +11,11 @@ import (
 	"attend/internal/store"
 )
 
-// fromNow is the value of `after` that stands for the end of the log.
-const fromNow = "now"
+// Values of `after` that are no cursors.
+const (
+	fromStart = "start" // the oldest that is kept
+	fromNow   = "now"   // the end of the log
+)
 
 // decisionPage is the answer of GET /v1/decisions.
 type decisionPage struct {
@@ -59,7 +62,7 @@ func (a *API) page(ctx context.Context, after string, f feed.Filter, limit int, 
 	if err != nil {
 		return nil, err
 	}
-	start, stale, err := place(after, head)
+	start, stale, err := place("after", after, head)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +70,7 @@ func (a *API) page(ctx context.Context, after string, f feed.Filter, limit int, 
 	if err != nil {
 		return nil, err
 	}
-	if after == "" {
+	if after == "" || after == fromStart {
 		page.Truncated = false // it asked for what is kept
 	}
 	if wait > 0 && !stale && !page.Truncated && len(page.Items) == 0 {
@@ -86,18 +89,18 @@ func (a *API) page(ctx context.Context, after string, f feed.Filter, limit int, 
 	}, nil
 }
 
-// place reads `after`: nothing is before everything, "now" is the head, and
-// anything else is a cursor.
-func place(after string, head store.Head) (start engine.Position, stale bool, err error) {
+// place reads `after`: nothing and "start" are before everything, "now" is the
+// head, and anything else is a cursor. name is what the caller calls it.
+func place(name, after string, head store.Head) (start engine.Position, stale bool, err error) {
 	switch after {
-	case "":
+	case "", fromStart:
 		return 0, false, nil
 	case fromNow:
 		return head.Position, false, nil
 	}
 	cursor, err := feed.DecodeCursor(after)
 	if err != nil {
-		return 0, false, refuse(http.StatusBadRequest, codeCursor, "after: %v", err)
+		return 0, false, refuse(http.StatusBadRequest, codeCursor, "%s: %v", name, err)
 	}
 	start, stale = cursor.From(head)
 	return start, stale, nil

@@ -28,6 +28,7 @@ const (
 	codeExpired     = "expired"
 	codeStage       = "notRequeueable"
 	codeWaiting     = "tooManyWaits"
+	codeStreams     = "tooManyStreams"
 	codeUnavailable = "unavailable"
 	codeInternal    = "internal"
 )
@@ -79,19 +80,28 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 // writeJSON answers with a JSON body. An error while writing means that the
 // caller has gone; one while encoding is returned before anything is written.
 func writeJSON(w http.ResponseWriter, status int, body any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // data is shown as it was sent
-	if err := enc.Encode(body); err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+	b, err := encode(body)
+	if err != nil {
+		return err
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	_, _ = w.Write(b)
 	return nil
+}
+
+// encode writes JSON on one line, with its end.
+func encode(body any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // data is shown as it was sent
+	if err := enc.Encode(body); err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 // readJSON reads a small JSON object into body. Unknown members are refused:

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"attend/internal/api"
 	"attend/internal/engine"
@@ -19,6 +21,9 @@ import (
 	"attend/internal/store"
 	"attend/internal/store/memory"
 )
+
+// maxStreams is how many streams a world lets be open.
+const maxStreams = 1000
 
 // world is a memory store written to by hand, with the handlers over it.
 type world struct {
@@ -29,27 +34,42 @@ type world struct {
 	scopes    *fakeScopes
 	marks     *fakeMarks
 	consumers *feed.Consumers
+	streams   *feed.Streams
+	registry  *prometheus.Registry
 	stopping  chan struct{}
 	admin     bool // whether requests have the right
+	log       logged
 	handler   http.Handler
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOver(t, func(st *memory.Store) store.Log { return st })
+}
+
+// newWorldOver reads through whatever is put before the store.
+func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
+	t.Helper()
 	w := &world{
 		t: t, store: memory.New(memory.Options{}), last: make(map[string]engine.Position),
-		scopes: &fakeScopes{}, marks: &fakeMarks{}, stopping: make(chan struct{}), admin: true,
+		registry: prometheus.NewPedanticRegistry(),
+		scopes:   &fakeScopes{}, marks: &fakeMarks{}, stopping: make(chan struct{}), admin: true,
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
 	var err error
 	if w.fence, err = w.store.Own(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	reader := feed.NewReader(w.store)
+	log := before(w.store)
+	reader := feed.NewReader(log)
 	w.consumers = feed.NewConsumers(w.store, reader, feed.ConsumersOptions{})
+	if w.streams, err = feed.NewStreams(w.registry, maxStreams); err != nil {
+		t.Fatal(err)
+	}
 	handlers, err := api.New(api.Options{
-		Log: w.store, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers,
-		Admin: w.requireAdmin, Stopping: w.stopping, Logger: slog.New(slog.DiscardHandler),
+		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers,
+		Streams: w.streams, Principal: func(context.Context) string { return "" },
+		Admin: w.requireAdmin, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +164,24 @@ func (w *world) letter(scope, window string, settled *engine.Settled, number int
 		Members: engine.Members{{Position: 1, Name: "message.created", Kind: engine.Flush}},
 	}})
 	return id
+}
+
+// logged keeps what was logged.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // answer is what a request brought.

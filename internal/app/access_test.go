@@ -17,6 +17,7 @@ func routes() [][2]string {
 		{http.MethodDelete, "/mcp"},
 		{http.MethodGet, "/v1/decisions"},
 		{http.MethodGet, "/v1/decisions/x"},
+		{http.MethodHead, "/v1/decisions/stream"},
 		{http.MethodPost, "/v1/flush"},
 		{http.MethodPost, "/v1/scopes/x/flush"},
 		{http.MethodGet, "/v1/scopes"},

@@ -208,7 +208,7 @@ func load(b *testing.B, url string, seq *atomic.Int64, lines, connections int, d
 }
 
 func post(client *http.Client, url string, content []byte) error {
-	res, err := client.Post(url, "application/x-ndjson", bytes.NewReader(content)) //nolint:noctx // a benchmark
+	res, err := client.Post(url, "application/x-ndjson", bytes.NewReader(content))
 	if err != nil {
 		return err
 	}

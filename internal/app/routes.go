@@ -67,19 +67,45 @@ func observe(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
-			written := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			written := &statusWriter{ResponseWriter: w}
 			defer func() {
 				recovered(log, written, r, recover())
 				log.DebugContext(r.Context(), "request",
-					"method", r.Method, "route", pattern(r), "status", written.Status(), "took_ms", time.Since(began).Milliseconds())
+					"method", r.Method, "route", pattern(r), "status", written.status, "took_ms", time.Since(began).Milliseconds())
 			}()
 			next.ServeHTTP(written, r)
 		})
 	}
 }
 
+// statusWriter notes the status of an answer. Whatever else a connection can do
+// is reached through http.ResponseController, with its errors.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 until something has been written
+}
+
+// WriteHeader notes the status.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK { // those before are not the answer yet
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes that there is an answer.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap gives http.ResponseController the connection's own writer.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // recovered ends a request whose handler panicked.
-func recovered(log *slog.Logger, w middleware.WrapResponseWriter, r *http.Request, cause any) {
+func recovered(log *slog.Logger, w *statusWriter, r *http.Request, cause any) {
 	switch {
 	case cause == nil:
 		return
@@ -88,7 +114,7 @@ func recovered(log *slog.Logger, w middleware.WrapResponseWriter, r *http.Reques
 	}
 	log.ErrorContext(r.Context(), "panic in a handler",
 		"method", r.Method, "route", pattern(r), "panic", describePanic(cause), "stack", string(debug.Stack()))
-	if w.Status() != 0 {
+	if w.status != 0 {
 		panic(http.ErrAbortHandler) // a half-written answer must not look whole
 	}
 	problem.New(http.StatusInternalServerError, "internal", "the daemon met a fault of its own: its log tells more").Write(w)

@@ -58,6 +58,21 @@ func TestRouter_AHalfWrittenAnswerIsCut(t *testing.T) {
 	}
 }
 
+// brokenWriter is a connection that cannot be written to.
+type brokenWriter struct{ http.ResponseWriter }
+
+func (brokenWriter) FlushError() error { return errors.New("nobody reads") }
+
+func TestRouter_HandlersLearnThatNobodyReads(t *testing.T) {
+	var flushed error
+	r := newRouter(slog.New(slog.DiscardHandler), new(guard), newAccess(""))
+	r.Get("/x", func(w http.ResponseWriter, _ *http.Request) { flushed = http.NewResponseController(w).Flush() })
+	r.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/x", nil))
+	if flushed == nil {
+		t.Error("a flush that failed looks like one that did not")
+	}
+}
+
 func TestReady_SaysWhenItStops(t *testing.T) {
 	a := &App{stopping: make(chan struct{})}
 	close(a.stopping)

@@ -33,7 +33,10 @@ func (a *App) mount(r chi.Router, may *access) error {
 	if err := a.consumers.Register(a.opt.Registry); err != nil {
 		return err
 	}
-	var err error
+	streams, err := feed.NewStreams(a.opt.Registry, 0)
+	if err != nil {
+		return err
+	}
 	a.ingest, err = ingest.New(ingest.Options{Log: a.store, Owner: a.runner, Logger: a.log, Registerer: a.opt.Registry})
 	if err != nil {
 		return err
@@ -44,6 +47,8 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Scopes:    scopeViews{a.runner},
 		Marks:     a.runner,
 		Consumers: a.consumers,
+		Streams:   streams,
+		Principal: func(context.Context) string { return may.principal() },
 		Admin:     may.admin,
 		Stopping:  a.stopping,
 		Logger:    a.log,

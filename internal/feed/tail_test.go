@@ -33,7 +33,8 @@ func TestTail_GivesWhatComes(t *testing.T) {
 		defer w.store.Close()
 		w.decide("a", engine.Queue, nil)
 		tail := NewTail(NewReader(w.store), nil)
-		defer tail.Follow()()
+		leave := tail.Follow()
+		defer leave()
 		place := w.head()
 		synctest.Wait() // it knows where it begins
 
@@ -59,7 +60,8 @@ func TestTail_AWaitThatEndsSaysHowFarItLooked(t *testing.T) {
 		w := newWorld(t, memory.Options{})
 		defer w.store.Close()
 		tail := NewTail(NewReader(w.store), nil)
-		defer tail.Follow()()
+		leave := tail.Follow()
+		defer leave()
 		w.happen("a", 5)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -100,7 +102,8 @@ func TestTail_ReadsTheLogOnceForAllReaders(t *testing.T) {
 		var all sync.WaitGroup
 		for range readers {
 			all.Go(func() {
-				defer tail.Follow()()
+				leave := tail.Follow()
+				defer leave()
 				items, _, err := tail.Next(t.Context(), 0)
 				if err != nil || idsOf(items) != "d1" {
 					t.Errorf("%q (%v)", idsOf(items), err)
@@ -132,7 +135,8 @@ func TestTail_StopsWithItsLastReader(t *testing.T) {
 		}
 		other()
 		w.decide("a", engine.Queue, nil)
-		defer tail.Follow()() // begins where the log ends now
+		leave := tail.Follow() // begins where the log ends now
+		defer leave()
 		if _, _, err := tail.Next(t.Context(), 1); !errors.Is(err, ErrBehind) {
 			t.Errorf("a new run knows what came before it: %v", err)
 		}
@@ -145,7 +149,8 @@ func TestTail_DoesNotHideThatRetentionWasFaster(t *testing.T) {
 		defer w.store.Close()
 		log := &aged{Store: w.store}
 		tail := NewTail(NewReader(log), nil)
-		defer tail.Follow()()
+		leave := tail.Follow()
+		defer leave()
 		synctest.Wait()
 		log.before = 2
 		for range 3 {
@@ -163,7 +168,8 @@ func TestTail_EndsWithTheDaemon(t *testing.T) {
 		defer w.store.Close()
 		stopping := make(chan struct{})
 		tail := NewTail(NewReader(w.store), stopping)
-		defer tail.Follow()()
+		leave := tail.Follow()
+		defer leave()
 		ended := make(chan error)
 		go func() {
 			_, _, err := tail.Next(t.Context(), 0)
@@ -205,7 +211,8 @@ func TestTail_TellsEveryReaderThatTheLogFails(t *testing.T) {
 		defer w.store.Close()
 		log := &brokenLog{Log: w.store, broken: make(chan struct{})}
 		tail := NewTail(NewReader(log), nil)
-		defer tail.Follow()()
+		leave := tail.Follow()
+		defer leave()
 		const readers = 3
 		ended := make(chan error, readers)
 		for range readers {
@@ -303,7 +310,8 @@ func TestTail_NobodyMissesAnything(t *testing.T) {
 
 // followAll reads from the beginning until it has seen so many items.
 func followAll(ctx context.Context, reader *Reader, tail *Tail, total int, nap time.Duration) (seen []string) {
-	defer tail.Follow()()
+	leave := tail.Follow()
+	defer leave()
 	place := engine.Position(0)
 	for len(seen) < total {
 		items, upTo, err := tail.Next(ctx, place)
