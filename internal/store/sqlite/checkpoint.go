@@ -6,24 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 )
 
 const (
-	// checkpointInterval is the least time between two checkpoints.
+	// checkpointInterval is the least time between two rounds.
 	checkpointInterval = 100 * time.Millisecond
-	// checkpointFrames is how many pages must wait in the WAL to be worth one.
+	// checkpointFrames is how many pages must wait in the WAL to be worth a
+	// round.
 	checkpointFrames = 1000
-	// walCeiling is how large the WAL may grow while the writer never pauses:
-	// it can be reused only when nobody writes between the end of a checkpoint
-	// and the start of a commit.
+	// walRestart is the size at which a WAL starts again from its beginning,
+	// in bytes. SQLite does so by itself only when nobody has written between
+	// the end of a checkpoint and the start of a commit; a writer that never
+	// pauses would let the WAL grow, and growing a file is slower than writing
+	// over it.
+	walRestart = 8 << 20
+	// walCeiling is the size at which a WAL that cannot start again is worth a
+	// warning, and to which its file is cut once it can.
 	walCeiling = 64 << 20
+	// restPasses and restFrames bound how often a checkpoint is repeated, so
+	// that hardly anything is left for the writer when it restarts the WAL.
+	restPasses, restFrames = 4, 64
+	// restartPatience is how long the WAL is left alone after a read kept it
+	// from being restarted, and restartWait how long, in ms, the writer waits
+	// for such a read.
+	restartPatience = time.Second
+	restartWait     = 10
 	// frameBytes is what a page takes in the WAL.
 	frameBytes = 4096 + 24
-	// ceilingPatience is how long a refused ceiling is left alone: a long read
-	// pins the WAL, and each try holds the writer up.
-	ceilingPatience = time.Second
 )
 
 // checkpoints moves pages from the WAL into the database on a connection of
@@ -33,8 +45,9 @@ type checkpoints struct {
 	grew    <-chan struct{}
 	queue   *queue
 	log     *slog.Logger
-	ceiling int       // bytes
-	refused time.Time // when the ceiling was last refused
+	restart int       // bytes, walRestart
+	ceiling int       // bytes, walCeiling
+	refused time.Time // when a restart was last refused
 
 	ending  chan struct{}
 	running sync.WaitGroup
@@ -45,7 +58,7 @@ func newCheckpoints(file string, grew <-chan struct{}, q *queue, o *Options) (*c
 	if err != nil {
 		return nil, err
 	}
-	return &checkpoints{db: db, grew: grew, queue: q, log: o.Logger, ceiling: o.walCeiling, ending: make(chan struct{})}, nil
+	return &checkpoints{db: db, grew: grew, queue: q, log: o.Logger, restart: o.walRestart, ceiling: walCeiling, ending: make(chan struct{})}, nil
 }
 
 func (c *checkpoints) start() {
@@ -80,20 +93,26 @@ func (c *checkpoints) run(ctx context.Context) {
 	}
 }
 
-// round makes a checkpoint when there is enough to move. A WAL that is over
-// the ceiling all the same is then emptied by the writer, between two commits.
+// round moves what waits, when it is enough, and has a long WAL restarted by
+// the writer, between two commits.
 func (c *checkpoints) round(ctx context.Context) error {
 	frames, moved, err := c.pragma(ctx, "NOOP")
 	if err != nil {
 		return err
 	}
-	if frames-moved < checkpointFrames && frames*frameBytes < c.ceiling {
+	long := func() bool { return frames*frameBytes >= c.restart }
+	if frames-moved < checkpointFrames && !long() {
 		return nil
 	}
-	if frames, _, err = c.pragma(ctx, "PASSIVE"); err != nil {
-		return err
+	for pass := 0; pass < restPasses && (pass == 0 || frames-moved > restFrames); pass++ {
+		if _, _, err = c.pragma(ctx, "PASSIVE"); err != nil {
+			return err
+		}
+		if frames, moved, err = c.pragma(ctx, "NOOP"); err != nil {
+			return err
+		}
 	}
-	if frames*frameBytes < c.ceiling || time.Since(c.refused) < ceilingPatience {
+	if !long() || time.Since(c.refused) < restartPatience {
 		return nil
 	}
 	t := &task{ended: ctx.Err, run: restartWAL, done: make(chan struct{})}
@@ -101,12 +120,14 @@ func (c *checkpoints) round(ctx context.Context) error {
 		return nil // the store is being closed
 	}
 	<-t.done
-	if errors.Is(t.err, errPinned) {
-		c.refused = time.Now()
-		c.log.Warn("the WAL is over its ceiling and grows, a long read pins it", "bytes", frames*frameBytes)
-		return nil
+	if !errors.Is(t.err, errPinned) {
+		return t.err
 	}
-	return t.err
+	c.refused = time.Now()
+	if frames*frameBytes >= c.ceiling {
+		c.log.Warn("the WAL grows: a long read keeps it from being restarted", "bytes", frames*frameBytes)
+	}
+	return nil
 }
 
 // pragma runs a checkpoint and returns how many frames the WAL holds, and how
@@ -126,7 +147,7 @@ var errPinned = errors.New("the WAL is being read")
 // its beginning. It waits for readers only shortly: commits wait meanwhile.
 // The file keeps its size, since writing over it is faster than growing it.
 func restartWAL(ctx context.Context, s *session) error {
-	if _, err := s.conn.ExecContext(ctx, "PRAGMA busy_timeout = 50"); err != nil {
+	if _, err := s.conn.ExecContext(ctx, "PRAGMA busy_timeout = "+strconv.Itoa(restartWait)); err != nil {
 		return fmt.Errorf("restart the WAL: %w", err)
 	}
 	var busy, frames, moved int

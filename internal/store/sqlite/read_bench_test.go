@@ -1,13 +1,38 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"attend/internal/engine"
 	"attend/internal/store"
 	"attend/internal/store/sqlite"
 )
+
+// workload makes events of about 300 bytes as NDJSON lines, over 20,000 scopes.
+type workload struct {
+	n    int
+	data []byte
+}
+
+func newWorkload() *workload {
+	return &workload{data: []byte(`{"by":"user-0001","tags":["a","b"],"body":"` + strings.Repeat("żółw or \\\"not\\\" ", 6) + `"}`)}
+}
+
+func (w *workload) events(n int) []store.NewEvent {
+	out := make([]store.NewEvent, n)
+	for i := range out {
+		at := engine.Time(1_760_000_000_000 + w.n)
+		out[i] = store.NewEvent{Scope: fmt.Sprintf("room:%05d", w.n*7919%20_000), Event: engine.Event{
+			ID: fmt.Sprintf("evt-%012d", w.n), Name: "message.created", Kind: engine.Passive, Policy: 1,
+			At: &at, Data: w.data, Text: "hello, this is what the agent should read of it",
+		}}
+		w.n++
+	}
+	return out
+}
 
 // BenchmarkRead measures what a start does: it reads the whole log from the
 // tables, 2,000 records at a time.

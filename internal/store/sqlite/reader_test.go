@@ -138,7 +138,17 @@ func TestReader_NeedsNoDaemonAndChangesNothing(t *testing.T) {
 	if h, err := again.Head(t.Context()); err != nil || h.Position != 1 {
 		t.Errorf("head %+v, %v", h, err)
 	}
-	if err := errors.Join(again.Close(), r.Close()); err != nil {
+	mustAppend(t, again, store.Entry{Events: []store.NewEvent{event("a", "2")}})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if before, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if rs, err := r.Read(t.Context(), 0, 10); err != nil || len(rs) != 2 {
+		t.Errorf("read after the daemon's end: %d records, %v", len(rs), err)
+	}
+	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(path)

@@ -62,7 +62,7 @@ type Options struct {
 
 	// For tests.
 	noCheckpoints bool // leaves everything in the WAL
-	walCeiling    int  // in place of walCeiling
+	walRestart    int  // in place of walRestart
 	tailRecords   int  // in place of tailRecords
 	onCommit      func(commit func() error) error
 }
@@ -71,8 +71,8 @@ func (o *Options) complete() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.walCeiling == 0 {
-		o.walCeiling = walCeiling
+	if o.walRestart == 0 {
+		o.walRestart = walRestart
 	}
 	if o.tailRecords == 0 {
 		o.tailRecords = tailRecords
@@ -142,7 +142,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	connect := func(ctx context.Context) (*session, error) {
 		s, err := openSession(ctx, dsn(file, "rw",
 			"busy_timeout(5000)", "page_size(4096)", "journal_mode(WAL)", "synchronous("+string(o.Synchronous)+")",
-			"temp_store(MEMORY)", "cache_size(-16384)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", o.walCeiling)), schema)
+			"temp_store(MEMORY)", "cache_size(-16384)", "wal_autocheckpoint(0)", fmt.Sprintf("journal_size_limit(%d)", walCeiling)), schema)
 		if err == nil {
 			s.onCommit = o.onCommit
 		}
@@ -241,7 +241,10 @@ func (s *Store) shut() error {
 	s.tail.close()
 	err := errors.Join(s.checkpoints.stop(), s.tables.close())
 	if w := s.writer.session; w != nil {
-		// The last connection moves the WAL as it closes, and removes its file.
+		// The last connection would do this as it closes, and remove the file of
+		// the WAL; but a reading command may still have one. What cannot be moved
+		// stays in the WAL, and nothing is lost.
+		_, _ = w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
 		w.close()
 	}
 	if err := errors.Join(err, s.unlock()); err != nil {

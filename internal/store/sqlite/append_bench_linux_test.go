@@ -7,38 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"attend/internal/engine"
 	"attend/internal/store"
 	"attend/internal/store/sqlite"
 )
-
-// workload makes events of about 300 bytes as NDJSON lines, over 20,000 scopes.
-type workload struct {
-	n    int
-	data []byte
-}
-
-func newWorkload() *workload {
-	return &workload{data: []byte(`{"by":"user-0001","tags":["a","b"],"body":"` + strings.Repeat("żółw or \\\"not\\\" ", 6) + `"}`)}
-}
-
-func (w *workload) events(n int) []store.NewEvent {
-	out := make([]store.NewEvent, n)
-	for i := range out {
-		at := engine.Time(1_760_000_000_000 + w.n)
-		out[i] = store.NewEvent{Scope: fmt.Sprintf("room:%05d", w.n*7919%20_000), Event: engine.Event{
-			ID: fmt.Sprintf("evt-%012d", w.n), Name: "message.created", Kind: engine.Passive, Policy: 1,
-			At: &at, Data: w.data, Text: "hello, this is what the agent should read of it",
-		}}
-		w.n++
-	}
-	return out
-}
 
 // rawLog is the yardstick: length and checksum before each event, one write
 // and one fdatasync for a group, a file that grows.
@@ -74,7 +49,7 @@ func (r *rawLog) append(events []store.NewEvent) error {
 // median, over the rounds, of the store's rate by the raw log's. Floors: 0.50
 // for groups of 1, 0.20 for 64, 0.12 for 1000.
 func BenchmarkAppend(b *testing.B) {
-	for _, c := range []struct{ group, round int }{{1, 200}, {64, 60}, {1000, 20}} {
+	for _, c := range []struct{ group, round int }{{1, 50}, {64, 20}, {1000, 5}} {
 		b.Run(fmt.Sprintf("group=%d", c.group), func(b *testing.B) {
 			dir := b.TempDir()
 			s, err := sqlite.Open(b.Context(), filepath.Join(dir, "attend.db"), sqlite.Options{})
