@@ -33,7 +33,8 @@ var update = flag.Bool("update", false, "rewrite the traces of testdata/history;
 //	judge pure NAME             rule (the default), waits, notes or fails
 //	judge ROUTE [after MS] [ROUTE=P ...] [confidence=C] [ask.NAME=P ...]
 //	judge error TEXT [after MS] [permanent] [retry-after MS]
-//	judge never                 answers of a scripted judge, in the order of its calls
+//	judge never                 answers of a scripted judge, in the order of its
+//	                            calls; each may end in: times N
 //
 // With the time at which it happens:
 //
@@ -255,7 +256,14 @@ func (s *teller) setting(n int, words []string) {
 			return
 		}
 		s.policy.Judge = "script"
-		s.script.Add(s.answer(n, words[1:]))
+		times := 1
+		if i := len(words) - 2; words[i] == "times" {
+			times, _ = strconv.Atoi(words[i+1])
+			words = words[:i]
+		}
+		for range times {
+			s.script.Add(s.answer(n, words[1:]))
+		}
 	default:
 		s.fail(n, "%q is no command", words[0])
 	}

@@ -32,6 +32,7 @@ type scenario struct {
 	settings engine.Settings
 	judge    string // of pureJudges, or "" for a scripted one
 	answers  []replay.Answer
+	slow     bool // no answer comes at once
 	ops      []op
 }
 
@@ -79,6 +80,9 @@ func (s *scenario) text(together bool) string {
 	}
 	for i := range s.answers {
 		b.WriteString(answerText(&s.answers[i]))
+	}
+	if s.slow { // the rule judge, which comes after the script, answers at once
+		b.WriteString("judge queue after 1 times 1000\n")
 	}
 	for i := range s.ops {
 		o := &s.ops[i]
@@ -161,10 +165,10 @@ func draw(t *rapid.T, leastMs int64) *scenario {
 		for n := rapid.IntRange(0, 12).Draw(t, "answers"); n > 0; n-- {
 			s.answers = append(s.answers, drawAnswer(t, leastMs))
 		}
-		// The rule judge, which comes after, answers at once.
-		for len(s.answers) == 0 || leastMs > 0 && len(s.answers) < 40 {
-			s.answers = append(s.answers, replay.Answer{Route: engine.Queue, AfterMs: leastMs})
+		if len(s.answers) == 0 {
+			s.answers = []replay.Answer{{Route: engine.Queue, AfterMs: leastMs}}
 		}
+		s.slow = leastMs > 0
 	}
 	at := engine.Time(1000)
 	unique := rapid.Bool().Draw(t, "uniqueIds")
