@@ -186,8 +186,8 @@ func (w *world) open(dice func(uint64) *rand.Rand) {
 	})
 }
 
-// finish lets the producers end, restarts the daemon once more, flushes every
-// scope, lets the readers read to the end, and stops the daemon.
+// finish lets the producers get rid of what they have, and restarts the daemon
+// for the last time.
 func (w *world) finish() {
 	w.t.Helper()
 	close(w.quit)
@@ -205,19 +205,42 @@ func (w *world) finish() {
 	w.reading.Wait()
 	w.d.kill()
 	w.d.startReady(0)
-	w.drain()
+	w.end()
+}
+
+// end lets what is due settle by the clock alone, flushes every scope, kills
+// the daemon over that, and has the readers read to the end. A daemon that is
+// ready has written down whatever its log brings about, so that nothing can
+// come behind them.
+func (w *world) end() {
+	w.t.Helper()
+	eventually(w.t, 30*time.Second, "there are windows with a deadline, and nobody settles them", func() bool {
+		return w.every(func(s *scopeView) bool { return s.Open == nil || len(s.Open.Deadlines) == 0 })
+	})
+	w.flushAll()
+	w.d.kill()
+	w.d.startReady(0)
+	if !w.every(func(s *scopeView) bool {
+		return (s.Open == nil || s.Open.Events == 0) && s.Held == nil && s.Judging == nil
+	}) {
+		w.t.Error("after a flush of every scope there are some in which something is open, held or judged")
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	w.agent.drain(ctx)
+	w.follower.drain(ctx)
 	w.d.stop(syscall.SIGTERM)
 	w.d.checkLog()
 }
 
-// drain waits until nothing is left that has still to be decided or read.
-func (w *world) drain() {
+// flushAll flushes every scope.
+func (w *world) flushAll() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	var flushing sync.WaitGroup
 	scopes := w.ledger.scopes()
-	for part := range slices.Chunk(scopes, max(1, len(scopes)/8)) {
+	for part := range slices.Chunk(scopes, 1+len(scopes)/8) {
 		flushing.Go(func() {
 			for _, scope := range part {
 				for !w.flusher.flush(ctx, scope) && ctx.Err() == nil {
@@ -227,27 +250,34 @@ func (w *world) drain() {
 		})
 	}
 	flushing.Wait()
-	eventually(w.t, 30*time.Second, "there are scopes in which something is open, held or judged", func() bool { return w.idle(ctx) })
-	w.agent.drain(ctx)
-	w.follower.drain(ctx)
+	if ctx.Err() != nil {
+		w.t.Fatal("flush calls are not answered")
+	}
 }
 
-// idle reports whether no scope holds an event.
-func (w *world) idle(ctx context.Context) bool {
+// scopeView is what GET /v1/scopes tells of a scope.
+type scopeView struct {
+	Open *struct {
+		Events    int
+		Deadlines []struct{}
+	}
+	Held, Judging *struct{}
+}
+
+// every reports whether something holds for all scopes, as far as the daemon
+// answers.
+func (w *world) every(holds func(*scopeView) bool) bool {
 	after := ""
 	for {
 		var page struct {
-			Scopes []struct {
-				Open          *struct{ Events int }
-				Held, Judging *struct{}
-			} `json:"scopes"`
-			Cursor *string `json:"cursor"`
+			Scopes []scopeView `json:"scopes"`
+			Cursor *string     `json:"cursor"`
 		}
-		if get(ctx, w.flusher.client, w.d.base()+"/v1/scopes?limit=1000&after="+after, &page) != http.StatusOK {
+		if get(w.t.Context(), w.flusher.client, w.d.base()+"/v1/scopes?limit=1000&after="+after, &page) != http.StatusOK {
 			return false
 		}
-		for _, s := range page.Scopes {
-			if s.Open != nil && s.Open.Events > 0 || s.Held != nil || s.Judging != nil {
+		for i := range page.Scopes {
+			if !holds(&page.Scopes[i]) {
 				return false
 			}
 		}
