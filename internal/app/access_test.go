@@ -171,7 +171,7 @@ func TestRoutes_UnknownAndWrongMethods(t *testing.T) {
 		{http.MethodGet, "/v1/flush", "POST"},
 		{http.MethodGet, "/v1/scopes/x/flush", "POST"},
 		{http.MethodPost, "/v1/consumers/x", "GET, HEAD, DELETE"},
-		{http.MethodGet, "/mcp", "POST, DELETE"},
+		{http.MethodPut, "/mcp", "GET, HEAD, POST, DELETE"},
 		{http.MethodGet, "/v1/ingest", "POST"},
 		{"BREW", "/v1/scopes", "GET, HEAD"},
 	} {

@@ -59,6 +59,7 @@ func (a *App) mount(r chi.Router, may *access) error {
 	protocol, err := mcpserve.New(mcpserve.Options{
 		Reader:     reader,
 		Consumers:  a.consumers,
+		Streams:    streams,
 		Push:       pusher{a.ingest},
 		Flush:      handlers,
 		Logger:     a.log,
@@ -66,11 +67,13 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Version:    ReadBuild().Version,
 		Caller:     func(context.Context) mcpserve.Caller { return mcpserve.Caller{Name: may.principal()} },
 		Now:        a.store.Now,
+		Stopping:   a.stopping,
 	})
 	if err != nil {
 		return err
 	}
 	r.Handle(pathIngest, a.ingest) // it says itself what other methods should be
+	r.Method(http.MethodGet, pathMCP, protocol)
 	r.Method(http.MethodPost, pathMCP, protocol)
 	r.Method(http.MethodDelete, pathMCP, protocol)
 	handlers.Register(r)

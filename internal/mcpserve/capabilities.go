@@ -11,9 +11,9 @@ import (
 // extensionName is how the Events extension is declared and asked for.
 const extensionName = "io.modelcontextprotocol/events"
 
-// eventsCapability is declared in both spellings. The list of event types is
-// fixed while the daemon runs.
-func eventsCapability() map[string]any { return map[string]any{"listChanged": false} }
+// eventsCapability is declared in both spellings. What events/list answers may
+// change while the daemon runs; whoever listens is told.
+func eventsCapability() map[string]any { return map[string]any{"listChanged": true} }
 
 // capabilities are the SDK's, and beside them the older spelling of the Events
 // extension, which some deployed clients look for.

@@ -48,7 +48,7 @@ func (d *daemon) poll(era, params string) *polled {
 	return readPolled(d.t, r)
 }
 
-func readPolled(t *testing.T, r *reply) *polled {
+func readPolled(t fataler, r *reply) *polled {
 	t.Helper()
 	b, err := json.Marshal(r.msg.Result)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestList(t *testing.T) {
 				if e["description"] == "" {
 					t.Errorf("%v has no description", e["name"])
 				}
-				if diff := cmp.Diff([]any{"poll"}, e["delivery"]); diff != "" {
+				if diff := cmp.Diff([]any{"poll", "push"}, e["delivery"]); diff != "" {
 					t.Errorf("%v: %s", e["name"], diff)
 				}
 				if in := e["inputSchema"].(map[string]any); in["type"] != "object" || in["additionalProperties"] != false {
@@ -333,22 +333,28 @@ func TestEvents_Errors(t *testing.T) {
 		{"events/poll", arguments(`{"minConfidence":1.1}`), -32602, map[string]any{"path": "/arguments/minConfidence", "reason": "must be a number from 0 to 1"}},
 		{"events/poll", `"name":"attention.deadLetter","arguments":{"routes":["queue"]}`, -32602, map[string]any{"path": "/arguments/routes", "reason": "is unknown; there are scope"}},
 		{"events/list", `"cursor":"x"`, -32602, map[string]any{"path": "/cursor", "reason": "*"}},
-		{"events/stream", named, -32026, map[string]any{"feature": "delivery", "value": "push"}},
 		{"events/subscribe", named, -32026, map[string]any{"feature": "delivery", "value": "webhook"}},
 		{"events/unsubscribe", named, -32026, map[string]any{"feature": "delivery", "value": "webhook"}},
-		{"events/stream", `"name":"nope"`, -32023, map[string]any{"kind": "event"}},
 		{"events/subscribe", ``, -32602, map[string]any{"path": "/name"}},
 	} {
-		for _, era := range []string{legacy, modern} {
-			r := d.call(era, c.method, c.params)
+		methods := []string{c.method}
+		if c.method == "events/poll" && !strings.Contains(c.params, "maxEvents") {
+			methods = append(methods, "events/stream") // an ordinary error, and no stream
+		}
+		for _, call := range pairs([]string{legacy, modern}, methods) {
+			era, method := call[0], call[1]
+			r := d.call(era, method, c.params)
+			if r.header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s %s {%s}: the error is %s", era, method, c.params, r.header.Get("Content-Type"))
+			}
 			if r.msg.Error == nil || r.msg.Error.Code != c.code || r.msg.Error.Message == "" {
-				t.Errorf("%s %s {%s}: %s; want %d", era, c.method, c.params, r.body, c.code)
+				t.Errorf("%s %s {%s}: %s; want %d", era, method, c.params, r.body, c.code)
 				continue
 			}
 			for member, want := range c.data {
 				got := r.msg.Error.Data[member]
 				if text, _ := got.(string); want == "*" && text == "" || want != "*" && got != want {
-					t.Errorf("%s %s {%s}: data.%s is %v, want %v", era, c.method, c.params, member, got, want)
+					t.Errorf("%s %s {%s}: data.%s is %v, want %v", era, method, c.params, member, got, want)
 				}
 			}
 			status := 200
@@ -356,15 +362,24 @@ func TestEvents_Errors(t *testing.T) {
 				status = 400
 			}
 			if r.status != status {
-				t.Errorf("%s %s {%s}: status %d, want %d", era, c.method, c.params, r.status, status)
+				t.Errorf("%s %s {%s}: status %d, want %d", era, method, c.params, r.status, status)
 			}
 		}
 	}
 }
 
+func pairs(as, bs []string) (all [][2]string) {
+	for _, a := range as {
+		for _, b := range bs {
+			all = append(all, [2]string{a, b})
+		}
+	}
+	return all
+}
+
 func TestEvents_ParamsThatAreNoObject(t *testing.T) {
 	d := newDaemon(t, settings{})
-	for _, method := range []string{"events/list", "events/poll"} {
+	for _, method := range []string{"events/list", "events/poll", "events/stream"} {
 		r := d.post(headers(), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[1]}`, method))
 		if r.msg.Error == nil || r.msg.Error.Code != -32602 {
 			t.Errorf("%s: %s", method, r.body)
@@ -401,13 +416,15 @@ func TestEvents_Rights(t *testing.T) {
 			t.Errorf("%s: got %v", arguments, p.ids())
 		}
 	}
-	r := d.call(modern, "events/poll", `"name":"attention.decision","arguments":{"scope":["mine","theirs"]}`)
-	if r.msg.Error == nil || r.msg.Error.Code != -32024 || r.msg.Error.Data["reason"] != "scope" {
-		t.Errorf("another's scope by name: %s", r.body)
+	for _, method := range []string{"events/poll", "events/stream"} {
+		r := d.call(modern, method, `"name":"attention.decision","arguments":{"scope":["mine","theirs"]}`)
+		if r.msg.Error == nil || r.msg.Error.Code != -32024 || r.msg.Error.Data["reason"] != "scope" {
+			t.Errorf("%s of another's scope by name: %s", method, r.body)
+		}
 	}
 
 	writer := newDaemon(t, settings{options: onlyScopes(RightIngest, "mine")})
-	for _, method := range []string{"events/list", "events/poll"} {
+	for _, method := range []string{"events/list", "events/poll", "events/stream"} {
 		r := writer.call(modern, method, `"name":"attention.decision"`)
 		if r.msg.Error == nil || r.msg.Error.Code != -32024 || r.msg.Error.Data["reason"] != "right" {
 			t.Errorf("%s without the right: %s", method, r.body)
@@ -420,9 +437,10 @@ func TestEvents_AStoreThatIsDown(t *testing.T) {
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for era, status := range map[string]int{legacy: 200, modern: 200} {
-		r := d.call(era, "events/poll", `"name":"attention.decision"`)
-		if r.status != status || r.msg.Error == nil || r.msg.Error.Code != -32603 {
+	for _, call := range pairs([]string{legacy, modern}, []string{"events/poll", "events/stream"}) {
+		era := call[0]
+		r := d.call(era, call[1], `"name":"attention.decision"`)
+		if r.status != 200 || r.msg.Error == nil || r.msg.Error.Code != -32603 {
 			t.Errorf("%s: status %d: %s", era, r.status, r.body)
 		}
 		if strings.Contains(r.body, "closed") {

@@ -29,7 +29,7 @@ func (t *eventType) view() map[string]any {
 	return map[string]any{
 		"name":          t.name,
 		"description":   t.description,
-		"delivery":      []string{"poll"},
+		"delivery":      []string{"poll", "push"},
 		"inputSchema":   t.arguments.raw,
 		"payloadSchema": t.payload,
 	}

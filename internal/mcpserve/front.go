@@ -26,17 +26,19 @@ const (
 // errCancelled ends the context of a request that its caller has cancelled.
 var errCancelled = errors.New("cancelled by the caller")
 
-// ServeHTTP answers POST and DELETE. The GET stream of the 2025 revisions is
-// not offered: nothing would come on it.
+// ServeHTTP answers POST (one message), and for the sessions of the 2025
+// revisions GET (their stream) and DELETE (their end).
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r)
+	case http.MethodGet:
+		s.serveNotifications(w, r)
 	case http.MethodDelete:
 		s.endSession(w, r)
 	default:
-		w.Header().Set("Allow", "POST, DELETE")
-		http.Error(w, "this address answers POST (one JSON-RPC message) and DELETE (end a session)", http.StatusMethodNotAllowed)
+		w.Header().Set("Allow", "DELETE, GET, POST")
+		http.Error(w, "this address answers POST (one JSON-RPC message), GET (a session's stream) and DELETE (end a session)", http.StatusMethodNotAllowed)
 	}
 }
 
@@ -120,7 +122,7 @@ func checkID(body []byte) *jsonrpc.Error {
 // that ends when the caller goes or cancels, and has it answered.
 func (s *Server) request(w http.ResponseWriter, r *http.Request, req *jsonrpc.Request, body []byte) {
 	modern := isModern(r)
-	sdk := forSDK(req.Method, modern)
+	sdk := forSDK(req.Method)
 	if !sdk {
 		if bad := checkEra(r, req); bad != nil {
 			s.metrics.request(req.Method, false)
@@ -142,6 +144,10 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, req *jsonrpc.Re
 		w.WriteHeader(http.StatusAccepted)
 	case sdk:
 		s.passOn(ctx, w, r, req, body, modern)
+	case req.Method == "events/stream":
+		s.serveStream(ctx, w, r, req, modern)
+	case req.Method == "subscriptions/listen" && modern:
+		s.serveListen(ctx, w, r, req)
 	case strings.HasPrefix(req.Method, "events/"):
 		s.serveEvents(ctx, w, req, modern)
 	default:
@@ -152,12 +158,10 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, req *jsonrpc.Re
 
 // forSDK tells which methods the SDK answers. It would answer others, too: for
 // prompts and resources, which are not declared here, with empty lists.
-func forSDK(method string, modern bool) bool {
+func forSDK(method string) bool {
 	switch method {
 	case "initialize", "server/discover", "ping", "tools/list", "tools/call":
 		return true
-	case "subscriptions/listen":
-		return modern
 	default:
 		return false
 	}
@@ -190,7 +194,8 @@ func (s *Server) passOn(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	if req.Method == "initialize" && !modern {
 		answer.open = func() string {
 			caller := s.opts.Caller(ctx)
-			return s.sessions.open(caller.Name)
+			known, _ := s.changes.look()
+			return s.sessions.open(caller.Name, known)
 		}
 	}
 	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), callKey{}, ctx), eraKey{}, modern))

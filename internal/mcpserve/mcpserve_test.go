@@ -34,7 +34,7 @@ const (
 
 // daemon is a served /mcp over a log whose decisions the test writes.
 type daemon struct {
-	t      *testing.T
+	t      fataler
 	store  *memory.Store
 	fence  store.Fence
 	last   map[string]engine.Position
@@ -46,28 +46,84 @@ type daemon struct {
 	flush  *flushes
 	reg    *prometheus.Registry
 	log    *logs
+
+	consumers *feed.Consumers
+	stopping  chan struct{}
+	stopOnce  sync.Once
+}
+
+// stop begins to stop the daemon: what waits is answered.
+func (d *daemon) stop() {
+	d.stopOnce.Do(func() {
+		close(d.stopping)
+		d.consumers.Close()
+	})
 }
 
 // settings change a daemon before it starts.
 type settings struct {
 	options func(*Options)
 	wrap    func(http.Handler) http.Handler
+	log     func(*memory.Store) feedStore // between the daemon and its store
+	streams int                           // of one principal; 0 is the default
+}
+
+// feedStore is what the feed needs of a store.
+type feedStore = feed.Store
+
+// fataler is what *testing.T, *testing.B and *rapid.T are.
+type fataler interface {
+	Helper()
+	Context() context.Context
+	Cleanup(func())
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
 }
 
 func newDaemon(t *testing.T, set settings) *daemon {
 	t.Helper()
+	d := newBare(t, set)
+	var handler http.Handler = d.server
+	if set.wrap != nil {
+		handler = set.wrap(handler)
+	}
+	srv := httptest.NewServer(handler)
+	d.url = srv.URL
+	d.http = &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		d.stop()
+		d.http.CloseIdleConnections()
+		srv.Close()
+	})
+	return d
+}
+
+// newBare makes a daemon that is not on the network.
+func newBare(t fataler, set settings) *daemon {
+	t.Helper()
 	d := &daemon{
 		t: t, store: memory.New(memory.Options{}), last: map[string]engine.Position{},
 		push: &pushes{}, flush: &flushes{marked: []string{}}, reg: prometheus.NewPedanticRegistry(), log: &logs{},
+		stopping: make(chan struct{}),
 	}
-	fence, err := d.store.Own(t.Context())
+	fence, err := d.store.Own(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.fence = fence
-	reader := feed.NewReader(d.store)
+	var log feedStore = d.store
+	if set.log != nil {
+		log = set.log(d.store)
+	}
+	reader := feed.NewReader(log)
+	d.consumers = feed.NewConsumers(log, reader, feed.ConsumersOptions{})
+	streams, err := feed.NewStreams(d.reg, set.streams)
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Options{
-		Reader: reader, Consumers: feed.NewConsumers(d.store, reader, feed.ConsumersOptions{}),
+		Reader: reader, Consumers: d.consumers, Streams: streams, Stopping: d.stopping,
 		Push: d.push, Flush: d.flush, Registerer: d.reg, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	}
@@ -77,18 +133,6 @@ func newDaemon(t *testing.T, set settings) *daemon {
 	if d.server, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	var handler http.Handler = d.server
-	if set.wrap != nil {
-		handler = set.wrap(handler)
-	}
-	srv := httptest.NewServer(handler)
-	d.url = srv.URL
-	d.http = &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(func() {
-		d.server.Close()
-		d.http.CloseIdleConnections()
-		srv.Close()
-	})
 	return d
 }
 
@@ -289,7 +333,7 @@ func (d *daemon) tool(era, name, args string) *reply {
 }
 
 // eventually waits for a condition, for as long as a loaded machine may take.
-func eventually(t *testing.T, what string, cond func() bool) {
+func eventually(t fataler, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(time.Millisecond)

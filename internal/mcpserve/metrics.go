@@ -20,32 +20,31 @@ func methods() []string {
 
 type metrics struct {
 	requests *prometheus.CounterVec
-	waiting  prometheus.Gauge
 	known    []string
 }
 
-func newMetrics(reg prometheus.Registerer, sessions func() int) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, sessions *sessions, waits, listeners *bound) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attend_mcp_requests_total",
 			Help: "MCP requests by method, and whether they were taken or refused.",
 		}, []string{"method", "outcome"}),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "attend_mcp_waits",
-			Help: "Calls of attend_wait that are waiting now.",
-		}),
 		known: methods(),
 	}
-	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "attend_mcp_sessions",
-		Help: "Open sessions of the protocol revisions that have sessions.",
-	}, func() float64 { return float64(sessions()) })
 	for _, method := range append(methods(), "other") {
 		for _, outcome := range []string{"taken", "refused"} {
 			m.requests.WithLabelValues(method, outcome)
 		}
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.waiting, open} {
+	gauge := func(name, help string, count func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(count()) })
+	}
+	for _, c := range []prometheus.Collector{
+		m.requests,
+		gauge("attend_mcp_waits", "Calls of attend_wait that are waiting now.", waits.count),
+		gauge("attend_mcp_listeners", "Open streams that tell when the list of event types changes.", listeners.count),
+		gauge("attend_mcp_sessions", "Open sessions of the protocol revisions that have sessions.", sessions.count),
+	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of MCP: %w", err)
 		}
@@ -64,28 +63,37 @@ func (m *metrics) request(method string, taken bool) {
 	m.requests.WithLabelValues(method, outcome).Inc()
 }
 
-// waits bounds how many calls of one principal wait at once.
-type waits struct {
+// bound is how much one principal may have going on at once.
+type bound struct {
 	max int
 	mu  sync.Mutex
 	of  map[string]int
+	all int
 }
 
-func newWaits(limit int) *waits { return &waits{max: limit, of: make(map[string]int)} }
+func newBound(limit int) *bound { return &bound{max: limit, of: make(map[string]int)} }
 
 // enter takes a place; leave, unless ok is false, gives it back.
-func (w *waits) enter(principal string) (leave func(), ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.of[principal] >= w.max {
+func (b *bound) enter(principal string) (leave func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of[principal] >= b.max {
 		return nil, false
 	}
-	w.of[principal]++
+	b.of[principal]++
+	b.all++
 	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.of[principal]--; w.of[principal] == 0 {
-			delete(w.of, principal)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.all--
+		if b.of[principal]--; b.of[principal] == 0 {
+			delete(b.of, principal)
 		}
 	}, true
+}
+
+func (b *bound) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all
 }

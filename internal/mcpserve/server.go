@@ -3,8 +3,8 @@
 //
 // One handler of our own, the front, stands before a stateless handler of the
 // official SDK. The front owns what the SDK cannot do: events/*, legacy
-// sessions, and a context that ends when the caller cancels or goes. Whatever
-// else arrives (initialize, server/discover, ping, tools/*) goes to the SDK.
+// sessions, streams, and a context that ends when the caller cancels or goes.
+// Whatever else arrives (initialize, server/discover, ping, tools/*) goes to the SDK.
 // Both eras of the protocol are served at one address: the 2025 revisions,
 // which begin with initialize, and 2026-07-28, where each request stands alone.
 //
@@ -12,11 +12,13 @@
 package mcpserve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -37,6 +39,9 @@ type Caller struct {
 	// May tells whether the caller has a right in a scope, or, for the scope
 	// "", whether it has the right at all. Nil grants everything.
 	May func(right, scope string) bool
+	// Revoked is closed when the caller's rights end: its token was taken away
+	// or has expired. Streams that are open end then. Nil: never.
+	Revoked <-chan struct{}
 }
 
 func (c *Caller) may(right, scope string) bool { return c.May == nil || c.May(right, scope) }
@@ -80,11 +85,12 @@ type Flusher interface {
 	Flush(ctx context.Context, scope string) (marked []string, err error)
 }
 
-// Options are what a Server is made of. Reader, Consumers, Push, Flush, Logger
-// and Registerer are required.
+// Options are what a Server is made of. Reader, Consumers, Streams, Push, Flush,
+// Logger and Registerer are required.
 type Options struct {
 	Reader     *feed.Reader
 	Consumers  *feed.Consumers
+	Streams    *feed.Streams
 	Push       Pusher
 	Flush      Flusher
 	Logger     *slog.Logger
@@ -99,61 +105,89 @@ type Options struct {
 	// SessionIdle is how long a legacy session lives without a request; 0 is
 	// an hour. Clients seldom end theirs.
 	SessionIdle time.Duration
+	// MaxListeners is how many streams that only tell of changed event types one
+	// principal may have open; 0 is 1,000.
+	MaxListeners int
+	// Stopping is closed when the daemon begins to stop: streams then end with
+	// their result. Nil: never.
+	Stopping <-chan struct{}
+	// Heartbeat is how often a stream tells that it is alive; 0 is 15 seconds.
+	Heartbeat time.Duration
+	// WriteWait is how long one write to a stream may take; 0 is 10 seconds. A
+	// client that takes nothing for so long is cut off.
+	WriteWait time.Duration
+	// RetryEvery is how often a stream tries again to read a log that cannot be
+	// read; 0 is a second.
+	RetryEvery time.Duration
 	// Now is the store's clock, which gives the stamps; nil is time.Now.
 	Now func() time.Time
 }
 
 // Server answers /mcp. It is safe for concurrent use.
 type Server struct {
-	opts     Options
-	sdk      http.Handler
-	sessions *sessions
-	waits    *waits
-	types    []*eventType
-	poll     *shape // of the parameters of events/poll
-	info     *mcp.Implementation
-	metrics  *metrics
-	log      *slog.Logger
+	opts      Options
+	sdk       http.Handler
+	sessions  *sessions
+	waits     *bound
+	listeners *bound
+	tail      *feed.Tail
+	changes   *changes
+	pace      *pace
+	types     []*eventType
+	shapes    shapes
+	info      *mcp.Implementation
+	metrics   *metrics
+	log       *slog.Logger
+	troubles  rarely
 }
 
-const (
-	defaultMaxWaits    = 1000
-	defaultSessionIdle = time.Hour
-	maxSessions        = 10000
-)
+// shapes are those of the parameters that the front reads itself.
+type shapes struct{ poll, stream, listen *shape }
 
-// New makes a Server.
-func New(o Options) (*Server, error) {
-	if o.Reader == nil || o.Consumers == nil || o.Push == nil || o.Flush == nil || o.Logger == nil || o.Registerer == nil {
-		return nil, errors.New("mcpserve: an option is missing")
-	}
+const maxSessions = 10000
+
+// withDefaults fills in what may be left out.
+func (o Options) withDefaults() Options {
 	if o.Caller == nil {
 		o.Caller = func(context.Context) Caller { return Caller{} }
 	}
-	if o.MaxWaits == 0 {
-		o.MaxWaits = defaultMaxWaits
-	}
-	if o.SessionIdle == 0 {
-		o.SessionIdle = defaultSessionIdle
-	}
+	o.MaxWaits = cmp.Or(o.MaxWaits, 1000)
+	o.MaxListeners = cmp.Or(o.MaxListeners, 1000)
+	o.SessionIdle = cmp.Or(o.SessionIdle, time.Hour)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
+	o.WriteWait = cmp.Or(o.WriteWait, 10*time.Second)
+	o.RetryEvery = cmp.Or(o.RetryEvery, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	return o
+}
+
+// New makes a Server.
+func New(o Options) (*Server, error) {
+	if o.Reader == nil || o.Consumers == nil || o.Streams == nil || o.Push == nil || o.Flush == nil || o.Logger == nil || o.Registerer == nil {
+		return nil, errors.New("mcpserve: an option is missing")
+	}
+	o = o.withDefaults()
 	s := &Server{
-		opts:     o,
-		sessions: newSessions(maxSessions, o.SessionIdle, o.Now),
-		waits:    newWaits(o.MaxWaits),
-		info:     &mcp.Implementation{Name: "attend", Title: "attend", Version: o.Version},
-		log:      o.Logger,
+		opts:      o,
+		sessions:  newSessions(maxSessions, o.SessionIdle, o.Now),
+		waits:     newBound(o.MaxWaits),
+		listeners: newBound(o.MaxListeners),
+		tail:      feed.NewTail(o.Reader, o.Stopping),
+		changes:   newChanges(),
+		pace:      newPace(o.Now),
+		info:      &mcp.Implementation{Name: "attend", Title: "attend", Version: o.Version},
+		log:       o.Logger,
 	}
 	var err error
-	if s.metrics, err = newMetrics(o.Registerer, s.sessions.count); err != nil {
+	if s.metrics, err = newMetrics(o.Registerer, s.sessions, s.waits, s.listeners); err != nil {
 		return nil, err
 	}
 	if s.types, err = eventTypes(); err != nil {
 		return nil, err
 	}
-	if s.poll, err = readShape("poll"); err != nil {
+	if s.shapes, err = readShapes(); err != nil {
 		return nil, err
 	}
 	if s.sdk, err = s.newSDK(); err != nil {
@@ -162,9 +196,14 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends every wait with an empty answer, so that clients are answered
-// rather than cut off when the daemon stops. Requests are still served.
-func (s *Server) Close() { s.opts.Consumers.Close() }
+func readShapes() (s shapes, err error) {
+	for name, into := range map[string]**shape{"poll": &s.poll, "stream": &s.stream, "listen": &s.listen} { //arch:sorted each by itself
+		if *into, err = readShape(name); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
 
 // newSDK makes the SDK's part: the stateless handler with the tools.
 func (s *Server) newSDK() (http.Handler, error) {
@@ -209,3 +248,20 @@ func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler.
 func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }
+
+// rarely lets what happens to many at once through once in a while.
+type rarely struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (r *rarely) now() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !r.last.IsZero() && now.Sub(r.last) < 10*time.Second {
+		return false
+	}
+	r.last = now
+	return true
+}

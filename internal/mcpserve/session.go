@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -11,8 +12,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
+// errTakenOver ends the stream of a session whose client has opened another.
+var errTakenOver = errors.New("the session has a newer stream")
+
 // sessions are those of the 2025 revisions. A session is no more than an id
-// under which a client cancels its own requests: all else is in each request.
+// under which a client cancels its own requests, and hears of what is no answer
+// to any: all else is in each request.
 // It needs no goroutine: those that have gone idle are found when a new one is
 // opened.
 type sessions struct {
@@ -28,15 +33,18 @@ type session struct {
 	owner    string // the principal that opened it; nobody else may use it
 	heard    time.Time
 	inFlight map[any]context.CancelCauseFunc // by JSON-RPC id: int64 or string
+	stream   *context.CancelCauseFunc        // ends the one that GET has opened; nil while there is none
+	told     uint64                          // changes of the event types that its client knows of
 }
 
 func newSessions(limit int, idle time.Duration, now func() time.Time) *sessions {
 	return &sessions{max: limit, idle: idle, now: now, byID: make(map[string]*session)}
 }
 
-// open starts a session and returns its id. Beyond the limit the one that has
+// open starts a session and returns its id. told counts the changes of the
+// event types so far. Beyond the limit the one that has
 // been idle for the longest time makes room.
-func (s *sessions) open(owner string) string {
+func (s *sessions) open(owner string, told uint64) string {
 	id := rand.Text()
 	now := s.now()
 	s.mu.Lock()
@@ -44,7 +52,7 @@ func (s *sessions) open(owner string) string {
 	if len(s.byID) >= s.max {
 		s.sweep(now)
 	}
-	s.byID[id] = &session{owner: owner, heard: now, inFlight: make(map[any]context.CancelCauseFunc)}
+	s.byID[id] = &session{owner: owner, heard: now, told: told, inFlight: make(map[any]context.CancelCauseFunc)}
 	return id
 }
 
@@ -58,7 +66,7 @@ func (s *sessions) sweep(now time.Time) {
 			delete(s.byID, id)
 			continue
 		}
-		if len(sess.inFlight) == 0 && (idlest == "" || sess.heard.Before(since)) {
+		if sess.idle() && (idlest == "" || sess.heard.Before(since)) {
 			idlest, since = id, sess.heard
 		}
 	}
@@ -68,8 +76,10 @@ func (s *sessions) sweep(now time.Time) {
 }
 
 func (s *sessions) expired(sess *session, now time.Time) bool {
-	return len(sess.inFlight) == 0 && now.Sub(sess.heard) >= s.idle
+	return sess.idle() && now.Sub(sess.heard) >= s.idle
 }
+
+func (s *session) idle() bool { return len(s.inFlight) == 0 && s.stream == nil }
 
 // find returns the owner's session of that id, and notes that it was heard.
 // The caller holds mu.
@@ -135,9 +145,41 @@ func (s *sessions) end(id, owner string) bool {
 	}
 	delete(s.byID, id)
 	for _, cancel := range sess.inFlight { //arch:sorted all of them
-		cancel(errCancelled)
+		cancel(errSessionEnded)
+	}
+	if sess.stream != nil {
+		(*sess.stream)(errSessionEnded)
 	}
 	return true
+}
+
+// listen notes the stream that GET opens for a session, and ends an older one.
+// told counts the changes that its client knows of, mark notes more of them.
+// leave, nil when there is no such session, must be called at its end.
+func (s *sessions) listen(id, owner string, cancel context.CancelCauseFunc) (told uint64, mark func(uint64), leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess := s.find(id, owner)
+	if sess == nil {
+		return 0, nil, nil
+	}
+	if sess.stream != nil {
+		(*sess.stream)(errTakenOver)
+	}
+	sess.stream = &cancel
+	mark = func(told uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sess.told = max(sess.told, told)
+	}
+	return sess.told, mark, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if sess.stream == &cancel {
+			sess.stream = nil
+			sess.heard = s.now()
+		}
+	}
 }
 
 func (s *sessions) count() int {

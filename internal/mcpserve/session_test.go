@@ -147,7 +147,7 @@ func TestSession_IdleExpiry(t *testing.T) {
 func TestSessions_ARequestInFlightKeepsIt(t *testing.T) {
 	now := &clock{now: time.UnixMilli(0)}
 	s := newSessions(10, time.Hour, now.Now)
-	id := s.open("ann")
+	id := s.open("ann", 0)
 	leave, known, fresh := s.enter(id, "ann", callWithID(t, 1), func(error) {})
 	if !known || !fresh {
 		t.Fatal("not taken in")
@@ -162,16 +162,16 @@ func TestSessions_ARequestInFlightKeepsIt(t *testing.T) {
 func TestSessions_TheIdlestMakesRoom(t *testing.T) {
 	now := &clock{now: time.UnixMilli(0)}
 	s := newSessions(3, time.Hour, now.Now)
-	busy := s.open("ann")
+	busy := s.open("ann", 0)
 	if _, known, _ := s.enter(busy, "ann", callWithID(t, 1), func(error) {}); !known {
 		t.Fatal("not taken in")
 	}
 	now.turn(time.Minute)
-	idle := s.open("ann")
+	idle := s.open("ann", 0)
 	now.turn(time.Minute)
-	young := s.open("ann")
+	young := s.open("ann", 0)
 	now.turn(time.Minute)
-	newest := s.open("ann")
+	newest := s.open("ann", 0)
 	for id, want := range map[string]bool{busy: true, idle: false, young: true, newest: true} {
 		if _, known, _ := s.enter(id, "ann", callWithID(t, 9), func(error) {}); known != want {
 			t.Errorf("known %t, want %t", known, want)
@@ -278,7 +278,7 @@ func TestSession_OneRequestAnID(t *testing.T) {
 	if r := d.post(session, `{"jsonrpc":"2.0","id":"5","method":"events/list"}`); r.status != 200 {
 		t.Errorf("a string is another id: status %d", r.status)
 	}
-	d.server.Close()
+	d.stop()
 	<-done
 	if r := d.post(session, same); r.status != 200 {
 		t.Errorf("once it is over the id is free: status %d: %s", r.status, r.body)

@@ -107,7 +107,7 @@ func (s *Server) toolError(ctx context.Context, t *tool, err error) (*mcp.CallTo
 	case errors.As(err, &wire):
 		return nil, wire
 	case errors.As(err, &limit):
-		return nil, rpcError(codeResourceExhausted, map[string]any{"limit": limit.Limit, "max": limit.Max}, "%s", limit.Error())
+		return nil, exhausted(limit)
 	case errors.Is(err, feed.ErrNotYours):
 		return nil, forbidden("consumer", "%s", err.Error())
 	case errors.As(err, &bad), errors.Is(err, feed.ErrConsumerName), errors.Is(err, feed.ErrAck), errors.Is(err, feed.ErrMalformed):

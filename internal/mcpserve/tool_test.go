@@ -174,7 +174,7 @@ func TestWait_CloseAnswersWithNothing(t *testing.T) {
 		calls = append(calls, d.inBackground(t.Context(), h, body))
 	}
 	eventually(t, "all wait", func() bool { return d.waiting() == 4 })
-	d.server.Close()
+	d.stop()
 	for _, done := range calls {
 		c, out := d.read(<-done)
 		if c.IsError || len(decisionIDs(out)) != 0 || out["timedOut"] != false {
@@ -243,7 +243,7 @@ func TestWait_Limits(t *testing.T) {
 	if r.msg.Error == nil || r.msg.Error.Code != -32025 || r.msg.Error.Data["limit"] != "waiting calls" || r.msg.Error.Data["max"] != 1.0 {
 		t.Errorf("got %s", r.body)
 	}
-	d.server.Close()
+	d.stop()
 	<-done
 	if c, _ := d.use(modern, "attend_wait", `{"timeoutMs":0}`); c.IsError {
 		t.Errorf("the place was not given back: %+v", c)

@@ -91,8 +91,6 @@ func (s *Server) callWait(ctx context.Context, caller *Caller, members map[strin
 		return nil, &feed.LimitError{Limit: "waiting calls", Max: s.opts.MaxWaits}
 	}
 	defer leave()
-	s.metrics.waiting.Inc()
-	defer s.metrics.waiting.Dec()
 
 	var got feed.Answer
 	if a.consumer != "" {

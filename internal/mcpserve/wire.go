@@ -3,11 +3,14 @@ package mcpserve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"attend/internal/feed"
 )
 
 // Error codes of the Events extension; the standard ones are in jsonrpc and
@@ -51,6 +54,20 @@ func notYours(scope, verb string) *jsonrpc.Error {
 	return forbidden("scope", "the scope %q is not yours to %s", scope, verb)
 }
 
+// exhausted reports a limit of ours that the caller has reached.
+func exhausted(err error) *jsonrpc.Error {
+	var limit *feed.LimitError
+	if !errors.As(err, &limit) {
+		return rpcError(jsonrpc.CodeInternalError, nil, "internal error")
+	}
+	return rpcError(codeResourceExhausted, map[string]any{"limit": limit.Limit, "max": limit.Max}, "%s", limit.Error())
+}
+
+// notAStream refuses a client that does not take what a method answers with.
+func notAStream(method string) *jsonrpc.Error {
+	return rpcError(jsonrpc.CodeInvalidRequest, nil, "the answer to %s is a stream of events: send Accept: %s", method, eventStream)
+}
+
 func unknownMethod(method string) *jsonrpc.Error {
 	return rpcError(jsonrpc.CodeMethodNotFound, nil, "method not found: %q", method)
 }
@@ -76,22 +93,51 @@ func statusOf(e *jsonrpc.Error, modern bool) int {
 	}
 }
 
+// rawID writes a JSON-RPC id as it came: a string stays one, a number too.
+func rawID(id jsonrpc.ID) json.RawMessage {
+	b, err := json.Marshal(id.Raw())
+	if err != nil { // an id is nothing else than a string or a number
+		return json.RawMessage("null")
+	}
+	return b
+}
+
+// notification writes a notification to a subscription, whose id is added to
+// the parameters: a JSON object that is not empty, or nil.
+func notification(method string, subscription, params json.RawMessage) []byte {
+	meta := `,"_meta":{"` + mcp.MetaKeySubscriptionID + `":`
+	if params == nil {
+		params, meta = json.RawMessage(`{}`), meta[1:]
+	}
+	b := make([]byte, 0, len(method)+len(params)+len(meta)+len(subscription)+64)
+	b = append(b, `{"jsonrpc":"2.0","method":"`...)
+	b = append(b, method...)
+	b = append(b, `","params":`...)
+	b = append(b, params[:len(params)-1]...)
+	b = append(b, meta...)
+	b = append(b, subscription...)
+	return append(b, `}}}`...)
+}
+
 // answer writes one response as JSON.
 func (s *Server) answer(w http.ResponseWriter, status int, resp *jsonrpc.Response) {
-	body, err := jsonrpc.EncodeMessage(resp)
-	if err == nil && !resp.ID.IsValid() { // the encoder leaves it out
-		body = bytes.Replace(body, []byte(`{"jsonrpc":"2.0",`), []byte(`{"jsonrpc":"2.0","id":null,`), 1)
-	}
-	if err != nil {
-		s.log.Error("encode an MCP answer", "err", err)
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // whoever is gone is told nothing
+	_, _ = w.Write(s.encode(resp)) // whoever is gone is told nothing
+}
+
+func (s *Server) encode(resp *jsonrpc.Response) []byte {
+	body, err := jsonrpc.EncodeMessage(resp)
+	if err != nil {
+		s.log.Error("encode an MCP answer", "err", err)
+		return []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}`)
+	}
+	if !resp.ID.IsValid() { // the encoder leaves it out
+		body = bytes.Replace(body, []byte(`{"jsonrpc":"2.0",`), []byte(`{"jsonrpc":"2.0","id":null,`), 1)
+	}
+	return body
 }
 
 // fail answers with an error. A zero id is written as null.
@@ -103,18 +149,29 @@ func (s *Server) failWith(w http.ResponseWriter, status int, id jsonrpc.ID, e *j
 	s.answer(w, status, &jsonrpc.Response{ID: id, Error: e})
 }
 
-// succeed answers with a result. resultType is added, and the server's name as
-// 2026-07-28 wants it in every result.
+// succeed answers with a result.
 func (s *Server) succeed(w http.ResponseWriter, id jsonrpc.ID, result map[string]any, modern bool) {
-	result["resultType"] = resultComplete
-	if modern {
-		result["_meta"] = map[string]any{mcp.MetaKeyServerInfo: s.info}
-	}
-	b, err := json.Marshal(result)
+	resp, err := s.resultOf(id, result, modern)
 	if err != nil {
 		s.log.Error("encode an MCP result", "err", err)
 		s.fail(w, id, rpcError(jsonrpc.CodeInternalError, nil, "internal error"), modern)
 		return
 	}
-	s.answer(w, http.StatusOK, &jsonrpc.Response{ID: id, Result: b})
+	s.answer(w, http.StatusOK, resp)
+}
+
+// resultOf makes a response. resultType is added, and the server's name as
+// 2026-07-28 wants it in every result.
+func (s *Server) resultOf(id jsonrpc.ID, result map[string]any, modern bool) (*jsonrpc.Response, error) {
+	result["resultType"] = resultComplete
+	if modern {
+		meta, ok := result["_meta"].(map[string]any)
+		if !ok {
+			meta = make(map[string]any)
+			result["_meta"] = meta
+		}
+		meta[mcp.MetaKeyServerInfo] = s.info
+	}
+	b, err := json.Marshal(result)
+	return &jsonrpc.Response{ID: id, Result: b}, err
 }
