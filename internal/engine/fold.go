@@ -229,7 +229,7 @@ func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outc
 		return
 	}
 	s.pend(p)
-	s.Slot = &Slot{Settled: p.Settled, Members: p.Members, NoWait: !p.Settled.MayWait, Phase: PhaseClosed}
+	s.Slot = &Slot{Settled: p.Settled, Members: p.Members, Phase: PhaseClosed}
 }
 
 // settle takes the open window and the held one out of the state.

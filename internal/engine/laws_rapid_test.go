@@ -32,6 +32,16 @@ func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
 		if !told.idle {
 			t.Fatalf("something still waits\n%s", told.trace())
 		}
+		settled, closed := 0, 0
+		for i := range told.rec.log {
+			closed += told.rec.outs[i].Closed
+			if st := told.rec.log[i].Step; st != nil && st.Settled != nil {
+				settled++
+			}
+		}
+		if settled != closed {
+			t.Fatalf("%d windows closed, and %d settles written\n%s", closed, settled, told.trace())
+		}
 		folded := told.rec.fold(t)
 		for _, name := range told.world.Scopes() {
 			st := told.world.State(name)
@@ -104,6 +114,64 @@ func fates(t tester, told *teller) []string {
 		switch words[1] {
 		case "settled", "decision", "wait", "deadLetter", "call", "failed", "end":
 			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// With a judge without IO windows and decisions follow from the events and
+// their stamps alone: how much the owner lags changes nothing but when they are
+// written.
+func TestLaw_LagChangesNothingWithAPureJudge(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t, 0)
+		s.judge, s.answers = oneOf(t, "pure", "waits", "rule", "notes"), nil
+		prompt := decided(tell(t, s.text(false)))
+		away := false
+		var ops []op
+		for _, o := range s.ops {
+			if rapid.IntRange(0, 3).Draw(t, "turn") == 0 {
+				verb := "pause"
+				if away {
+					verb = "start"
+				}
+				away = !away
+				ops = append(ops, op{at: o.at, verb: verb})
+			}
+			ops = append(ops, o)
+		}
+		if away {
+			ops = append(ops, op{at: s.ops[len(s.ops)-1].at + 1, verb: "start"})
+		}
+		s.ops = ops
+		lagging := decided(tell(t, s.text(rapid.Bool().Draw(t, "together"))))
+		if diff := cmp.Diff(prompt, lagging); diff != "" {
+			t.Fatalf("-prompt +lagging:\n%s\n%s", diff, s.text(false))
+		}
+	})
+}
+
+// decided lists what a log decides, without when it was written.
+func decided(told *teller) []string {
+	var lines []string
+	ids := make(map[engine.Position]string)
+	for i := range told.rec.log {
+		rec := &told.rec.log[i]
+		switch {
+		case rec.Event != nil:
+			ids[rec.Position] = rec.Event.ID
+		case rec.Step.Settled != nil:
+			s := rec.Step.Settled
+			names := make([]string, len(s.Events))
+			for i, p := range s.Events {
+				names[i] = ids[p]
+			}
+			lines = append(lines, fmt.Sprintf("%s %s %s %v due %d waits %d dropped %d gap %v held %s",
+				s.Window, s.Reason, s.Trigger, names, s.Due, s.Waits, s.Dropped, s.Gap, s.Held))
+		case rec.Step.Verdict != nil:
+			v := rec.Step.Verdict
+			lines = append(lines, fmt.Sprintf("%s %s at %d until %d", v.Window, v.Route, v.At, v.HeldUntil))
 		}
 	}
 	return lines
