@@ -8,30 +8,67 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// maxAnswerBytes bounds what a command takes from a daemon in one answer.
-const maxAnswerBytes = 64 << 20
+const (
+	// maxAnswerBytes bounds what a command takes from a daemon in one answer.
+	maxAnswerBytes = 64 << 20
+	dialTimeout    = 10 * time.Second
+)
 
 // client talks to a running daemon over HTTP.
 type client struct {
 	base  *url.URL
+	at    string // where the daemon listens, for people
 	token string
 	http  *http.Client
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// addURLFlag gives a command --url. Its default follows ATTEND_PORT, which
-// configures the daemon, so that a command in the same environment (a
-// container's health check) finds it.
-func addURLFlag(cmd *cobra.Command, p *process, into *string) {
+// address is where a daemon listens, as --url and --socket give it.
+type address struct {
+	flags       *pflag.FlagSet
+	url, socket string
+}
+
+// addAddressFlags gives a command --url and --socket. Their defaults follow the
+// variables that configure the daemon, so that a command in the same
+// environment (a container's health check) finds it. ATTEND_URL, which the
+// daemon does not know, comes before them.
+func addAddressFlags(cmd *cobra.Command, p *process, into *address) {
+	into.flags = cmd.Flags()
 	port := cmp.Or(p.getenv("ATTEND_PORT"), "8787")
-	def := cmp.Or(p.getenv("ATTEND_URL"), "http://127.0.0.1:"+port)
-	cmd.Flags().StringVar(into, "url", def, "where the daemon listens (ATTEND_URL)")
+	socket := p.getenv("ATTEND_SOCKET")
+	if p.getenv("ATTEND_URL") != "" {
+		socket = ""
+	}
+	into.flags.StringVar(&into.url, "url", cmp.Or(p.getenv("ATTEND_URL"), "http://127.0.0.1:"+port), "where the daemon listens (ATTEND_URL)")
+	into.flags.StringVar(&into.socket, "socket", socket, "`path` of the unix socket on which it does (ATTEND_SOCKET)")
+	cmd.MarkFlagsMutuallyExclusive("url", "socket")
+}
+
+// connect makes a client for the address.
+func connect(p *process, a *address) (*client, error) {
+	if a.socket == "" || a.flags.Changed("url") {
+		return newClient(p, a.url)
+	}
+	c, err := newClient(p, "http://localhost") // no name leads to a socket; no proxy is asked for this one
+	if err != nil {
+		return nil, err
+	}
+	c.at = "unix:" + a.socket
+	c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "unix", a.socket)
+	}
+	c.http.Transport = c.transport()
+	return c, nil
 }
 
 // newClient reads an address as --url takes it. The bearer token comes from
@@ -41,15 +78,22 @@ func newClient(p *process, address string) (*client, error) {
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return nil, fmt.Errorf("--url %q: want http://host:port or https://host", address)
 	}
-	return &client{
+	c := &client{
 		base:  base,
+		at:    base.Redacted(),
 		token: p.getenv("ATTEND_TOKEN"),
-		http: &http.Client{
-			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: time.Minute},
-			// A redirect would take the request, and the token with it, elsewhere.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}, nil
+		dial:  (&net.Dialer{Timeout: dialTimeout}).DialContext,
+	}
+	c.http = &http.Client{
+		Transport: c.transport(),
+		// A redirect would take the request, and the token with it, elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+func (c *client) transport() *http.Transport {
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: c.dial, ResponseHeaderTimeout: time.Minute}
 }
 
 // close ends the connections that are kept open.
@@ -118,7 +162,7 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 		if errors.As(err, &failed) {
 			err = failed.Err // it repeats method and address
 		}
-		return fmt.Errorf("no answer from %s: %w", c.base.Redacted(), err)
+		return fmt.Errorf("no answer from %s: %w", c.at, err)
 	}
 	defer resp.Body.Close()
 	limited := io.LimitReader(resp.Body, maxAnswerBytes)
@@ -133,7 +177,7 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 		return nil
 	}
 	if err := json.NewDecoder(limited).Decode(out); err != nil {
-		return fmt.Errorf("answer of %s: %w", c.base.Redacted(), err)
+		return fmt.Errorf("answer of %s: %w", c.at, err)
 	}
 	return nil
 }

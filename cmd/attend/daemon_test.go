@@ -78,8 +78,9 @@ func (d *scriptDaemon) take() *served {
 }
 
 // startDaemon is the script command `daemon [args]`: it runs attend serve until
-// shutdown or the script's end, and sets ATTEND_URL and ATTEND_PORT. A daemon that
-// is started again listens where the first one did.
+// shutdown or the script's end, and sets ATTEND_URL and ATTEND_PORT, unless it
+// listens on a socket. A daemon that is started again listens where the first one
+// did.
 func startDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	s, err := serve(ts.Getenv("WORK"), scriptEnv(ts), args...)
 	if neg {
@@ -91,10 +92,12 @@ func startDaemon(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	ts.Check(err)
-	at, err := url.Parse(s.url)
-	ts.Check(err)
-	ts.Setenv("ATTEND_URL", s.url)
-	ts.Setenv("ATTEND_PORT", at.Port())
+	if !strings.HasPrefix(s.url, "unix:") {
+		at, err := url.Parse(s.url)
+		ts.Check(err)
+		ts.Setenv("ATTEND_URL", s.url)
+		ts.Setenv("ATTEND_PORT", at.Port())
+	}
 	script := daemonOf(ts)
 	script.served = s
 	ts.Defer(func() {

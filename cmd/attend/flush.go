@@ -16,7 +16,7 @@ const callTimeout = 15 * time.Second
 
 // newFlush builds `attend flush`.
 func newFlush(p *process) *cobra.Command {
-	var address string
+	var daemon address
 	output := outputText
 	cmd := &cobra.Command{
 		Use:   "flush SCOPE",
@@ -28,7 +28,7 @@ held again. A scope that has nothing is left alone.`,
   attend flush --output json 'repo:acme/shop'`,
 		Args: takes("SCOPE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := newClient(p, address)
+			c, err := connect(p, &daemon)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ held again. A scope that has nothing is left alone.`,
 			return err
 		},
 	}
-	addURLFlag(cmd, p, &address)
+	addAddressFlags(cmd, p, &daemon)
 	cmd.Flags().VarP(&output, "output", "o", "what to print")
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 
 // newMCP builds `attend mcp`.
 func newMCP(p *process) *cobra.Command {
-	var address string
+	var daemon address
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Bridge a host that speaks MCP over stdio to the daemon",
@@ -36,7 +35,7 @@ are answered with an error that says so. Notes for people go to standard error.`
   ATTEND_TOKEN=... attend mcp --url https://attend.internal`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(p, address)
+			c, err := connect(p, &daemon)
 			if err != nil {
 				return err
 			}
@@ -44,7 +43,7 @@ are answered with an error that says so. Notes for people go to standard error.`
 			// answer have a time by which they must come.
 			transport := &http.Transport{
 				Proxy:               http.ProxyFromEnvironment,
-				DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+				DialContext:         c.dial,
 				TLSHandshakeTimeout: 10 * time.Second,
 				ForceAttemptHTTP2:   true,
 				MaxIdleConnsPerHost: 16,
@@ -62,6 +61,6 @@ are answered with an error that says so. Notes for people go to standard error.`
 			})
 		},
 	}
-	addURLFlag(cmd, p, &address)
+	addAddressFlags(cmd, p, &daemon)
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 // newReady builds `attend ready`.
 func newReady(p *process) *cobra.Command {
 	var (
-		address string
+		daemon  address
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
@@ -24,7 +24,7 @@ Made for health checks where there is neither shell nor curl.`,
   HEALTHCHECK CMD ["/attend", "ready"]`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(p, address)
+			c, err := connect(p, &daemon)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ Made for health checks where there is neither shell nor curl.`,
 			return err
 		},
 	}
-	addURLFlag(cmd, p, &address)
+	addAddressFlags(cmd, p, &daemon)
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,9 @@ taken:
 
   attend: listening on http://127.0.0.1:8787
 
+With --socket it listens on a unix socket in place of host and port: a file that
+this user alone may open, which the other commands take as --socket too.
+
 Its log goes to standard error. SIGTERM and SIGINT end it in order, within
 shutdownGraceMs (10 s); a second one ends it at once.
 
@@ -33,6 +37,7 @@ Every flag has a variable (--store is ATTEND_STORE) and a key in attend.yaml
 set by ATTEND_TOKEN or in the file alone.`,
 		Example: `  attend serve --kinds kinds.json
   attend serve --store memory --port 0 --kinds '{"message.created":"flush"}'
+  attend serve --kinds kinds.json --socket run/attend.sock
   ATTEND_TOKEN=$(openssl rand -hex 32) attend serve --host 0.0.0.0`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +48,7 @@ set by ATTEND_TOKEN or in the file alone.`,
 			daemon, err := app.New(cmd.Context(), cfg, app.Options{
 				Logger: newLogger(cfg, cmd.ErrOrStderr()),
 				Listening: func(at net.Addr) {
-					fmt.Fprintf(cmd.OutOrStdout(), "attend: listening on http://%s\n", at)
+					fmt.Fprintf(cmd.OutOrStdout(), "attend: listening on %s\n", describeAddress(at))
 				},
 			})
 			if err != nil {
@@ -54,6 +59,18 @@ set by ATTEND_TOKEN or in the file alone.`,
 	}
 	config.Flags(cmd.Flags())
 	return cmd
+}
+
+// describeAddress writes where the daemon listens as clients take it.
+func describeAddress(at net.Addr) string {
+	if at.Network() != "unix" {
+		return "http://" + at.String()
+	}
+	path, err := filepath.Abs(at.String())
+	if err != nil { // there is no working directory any longer
+		path = at.String()
+	}
+	return "unix:" + path
 }
 
 // newLogger returns the logger that the configuration asks for.

@@ -26,7 +26,7 @@ const (
 // newTail builds `attend tail`.
 func newTail(p *process) *cobra.Command {
 	t := &tail{output: outputText}
-	var address string
+	var daemon address
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow decisions as they are made",
@@ -49,7 +49,7 @@ crash, and none is ever left out. Once the file exists it wins over --from.`,
 			if t.limit < 0 {
 				return fmt.Errorf("--limit %d: must be at least 0", t.limit)
 			}
-			c, err := newClient(p, address)
+			c, err := connect(p, &daemon)
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ crash, and none is ever left out. Once the file exists it wins over --from.`,
 			return t.run(cmd.Context())
 		},
 	}
-	addURLFlag(cmd, p, &address)
+	addAddressFlags(cmd, p, &daemon)
 	flags := cmd.Flags()
 	flags.VarP(&t.output, "output", "o", "what to print: readable text, or one JSON object a line")
 	flags.StringArrayVar(&t.scopes, "scope", nil, "only scopes that match this glob; may be repeated")
@@ -200,7 +200,7 @@ func (t *tail) next(ctx context.Context, after string, limit int) (*tailPageAnsw
 		var refused *problemError
 		switch {
 		case err == nil && page.Cursor == "":
-			return nil, fmt.Errorf("%s does not answer like attend: no cursor", t.client.base.Redacted())
+			return nil, fmt.Errorf("%s does not answer like attend: no cursor", t.client.at)
 		case err == nil:
 			if pause > 0 {
 				fmt.Fprintln(t.notes, "attend: connected again")

@@ -121,8 +121,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		}
 	}()
 	a.warn()
-	a.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Address())
-	if err != nil {
+	if a.listener, err = a.listen(ctx); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	a.cleanups.push("listener", a.closeListener)
@@ -143,6 +142,14 @@ func (a *App) Start(ctx context.Context) (err error) {
 	return nil
 }
 
+// listen opens the port or the socket that the configuration names.
+func (a *App) listen(ctx context.Context) (net.Listener, error) {
+	if a.cfg.Socket != "" {
+		return listenSocket(ctx, a.cfg.Socket)
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.Address())
+}
+
 // warn says at start what is legal and probably not meant.
 func (a *App) warn() {
 	for _, w := range a.cfg.Warnings {
@@ -153,7 +160,8 @@ func (a *App) warn() {
 	}
 }
 
-// Addr is where the daemon listens, nil before Start.
+// Addr is where the daemon listens, nil before Start. That of a unix socket is
+// its path, as it was configured.
 func (a *App) Addr() net.Addr {
 	a.mu.Lock()
 	defer a.mu.Unlock()

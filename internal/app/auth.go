@@ -20,17 +20,19 @@ const defaultPrincipal = "default"
 
 // access decides who may do what. With a token, whoever brings it has every
 // right and nobody else has any; without one, anybody who gets past the guard
-// may ingest and read, and nobody is an administrator.
+// may ingest and read, and nobody is an administrator, unless the daemon
+// listens on a unix socket: that only its own user can open.
 type access struct {
 	closed bool     // a token is set
 	sum    [32]byte // its SHA-256
+	socket bool     // the daemon listens on a unix socket
 }
 
-func newAccess(token string) *access {
+func newAccess(token string, socket bool) *access {
 	if token == "" {
-		return &access{}
+		return &access{socket: socket}
 	}
-	return &access{closed: true, sum: sha256.Sum256([]byte(token))}
+	return &access{closed: true, sum: sha256.Sum256([]byte(token)), socket: socket}
 }
 
 // principal is the name of whoever gets in, "" when everybody does.
@@ -91,11 +93,11 @@ func bearer(r *http.Request) (token string, sent bool) {
 
 // admin puts the check of the right "admin" before a handler.
 func (a *access) admin(next http.Handler) http.Handler {
-	if a.closed {
-		return next // whoever came this far brought the token
+	if a.closed || a.socket {
+		return next // whoever came this far brought the token, or is the daemon's own user
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		problem.New(http.StatusForbidden, codeForbidden,
-			"this needs the right admin, which only a token gives: set ATTEND_TOKEN for the daemon and send Authorization: Bearer <token>").Write(w)
+			"this needs the right admin, which a token or a unix socket gives: set ATTEND_TOKEN for the daemon and send Authorization: Bearer <token>, or let it listen on ATTEND_SOCKET").Write(w)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,11 @@ func configure(t *testing.T, env []string, args ...string) *config.Config {
 	t.Helper()
 	flags := pflag.NewFlagSet("attend", pflag.ContinueOnError)
 	config.Flags(flags)
-	if err := flags.Parse(append([]string{"--port", "0", "--store", "memory", "--kinds", kinds}, args...)); err != nil {
+	all := append([]string{"--store", "memory", "--kinds", kinds}, args...)
+	if !slices.Contains(args, "--socket") {
+		all = append([]string{"--port", "0"}, all...)
+	}
+	if err := flags.Parse(all); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := config.Load(flags, env)
@@ -54,9 +59,15 @@ func configure(t *testing.T, env []string, args ...string) *config.Config {
 func run(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
 	cfg := configure(t, env, args...)
+	transport := new(http.Transport)
+	if cfg.Socket != "" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", cfg.Socket)
+		}
+	}
 	d := &running{
 		t: t, token: cfg.Token.Reveal(), log: new(record),
-		client: &http.Client{Transport: &http.Transport{}, Timeout: patience},
+		client: &http.Client{Transport: transport, Timeout: patience},
 	}
 	listening := make(chan net.Addr, 1)
 	a, err := app.New(t.Context(), cfg, app.Options{
@@ -89,12 +100,15 @@ func run(t *testing.T, env []string, args ...string) *running {
 	select {
 	case at := <-listening:
 		d.url = "http://" + at.String()
+		if cfg.Socket != "" {
+			d.url = "http://localhost"
+		}
+		if a.Addr() != at {
+			t.Errorf("Addr is %v, it listens on %v", a.Addr(), at)
+		}
 	case err := <-ended:
 		ended <- err
 		t.Fatalf("it does not start: %v", err)
-	}
-	if a.Addr() == nil || "http://"+a.Addr().String() != d.url {
-		t.Errorf("Addr is %v, it listens on %s", a.Addr(), d.url)
 	}
 	return d
 }

@@ -14,7 +14,7 @@ import (
 // answer sends a request through the router to a handler at /x.
 func answer(t *testing.T, log *bytes.Buffer, serve http.HandlerFunc) (rec *httptest.ResponseRecorder, panicked any) {
 	t.Helper()
-	r := newRouter(slog.New(slog.NewTextHandler(log, nil)), new(guard), newAccess(""))
+	r := newRouter(slog.New(slog.NewTextHandler(log, nil)), new(guard), newAccess("", false))
 	r.Get("/x", serve)
 	rec = httptest.NewRecorder()
 	defer func() { panicked = recover() }()
@@ -65,7 +65,7 @@ func (brokenWriter) FlushError() error { return errors.New("nobody reads") }
 
 func TestRouter_HandlersLearnThatNobodyReads(t *testing.T) {
 	var flushed error
-	r := newRouter(slog.New(slog.DiscardHandler), new(guard), newAccess(""))
+	r := newRouter(slog.New(slog.DiscardHandler), new(guard), newAccess("", false))
 	r.Get("/x", func(w http.ResponseWriter, _ *http.Request) { flushed = http.NewResponseController(w).Flush() })
 	r.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/x", nil))
 	if flushed == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"attend/internal/config"
 	"attend/internal/problem"
 )
 
@@ -28,8 +29,8 @@ const (
 
 // buildServer puts the routes together.
 func (a *App) buildServer() error {
-	may := newAccess(a.cfg.Token.Reveal())
-	r := newRouter(a.log, newGuard(a.cfg.AllowedHosts, a.cfg.AllowedOrigins, a.cfg.Host), may)
+	may := newAccess(a.cfg.Token.Reveal(), a.cfg.Socket != "")
+	r := newRouter(a.log, newGuard(a.cfg), may)
 	r.Method(http.MethodGet, pathHealth, bounded(http.HandlerFunc(a.health)))
 	r.Method(http.MethodGet, pathReady, bounded(http.HandlerFunc(a.ready)))
 	r.Method(http.MethodGet, pathMetrics, bounded(promhttp.HandlerFor(a.opt.Registry, promhttp.HandlerOpts{
@@ -137,6 +138,10 @@ func most(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // newGuard takes the trusted names from the configuration, and the name that
 // the daemon itself was told to listen under.
-func newGuard(hosts, origins []string, listen string) *guard {
-	return &guard{hosts: append([]string{strings.ToLower(listen)}, hosts...), origins: origins}
+func newGuard(cfg *config.Config) *guard {
+	return &guard{
+		hosts:   append([]string{strings.ToLower(cfg.Host)}, cfg.AllowedHosts...),
+		origins: cfg.AllowedOrigins,
+		socket:  cfg.Socket != "",
+	}
 }

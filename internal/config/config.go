@@ -17,6 +17,9 @@ type Config struct {
 	// Host and Port are where the daemon listens. Port 0 is any free one.
 	Host string
 	Port int
+	// Socket is the path of a unix socket to listen on in place of both, ""
+	// for none. It is relative to the working directory.
+	Socket string
 	// Token is the one bearer token, with every right; "" for none.
 	Token Secret
 	// RemoteWithoutToken allows a Host that other machines reach although no
@@ -70,8 +73,13 @@ func (s Store) String() string {
 	return string(s.Kind)
 }
 
-// Address is where to listen, as "127.0.0.1:8787".
-func (c *Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+// Address is where to listen, as "127.0.0.1:8787" or "unix:attend.sock".
+func (c *Config) Address() string {
+	if c.Socket != "" {
+		return "unix:" + c.Socket
+	}
+	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+}
 
 // Policy returns the rules: kinds, the settings of every scope and the judge.
 // Its Number is 0: whoever records it gives it one. It compiles without error.

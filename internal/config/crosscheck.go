@@ -12,6 +12,7 @@ import (
 // crossCheck looks at what no single value shows. Kinds that could not be read
 // whole are not warned of.
 func (l *loader) crossCheck(kindsRead bool) {
+	l.checkListeners()
 	l.checkExposure()
 	l.warnWorldReadable()
 	if kindsRead {
@@ -26,10 +27,27 @@ func (l *loader) crossCheck(kindsRead bool) {
 	l.c.Warnings = append(l.c.Warnings, shadowWarnings(patterns, places)...)
 }
 
+// checkListeners refuses a host or port beside a socket: one of them would be
+// ignored.
+func (l *loader) checkListeners() {
+	socket := l.value("socket")
+	if socket.text == "" {
+		return
+	}
+	for _, key := range []string{"host", "port"} {
+		if v := l.value(key); v.place.Source != fromDefault {
+			l.mistakes = append(l.mistakes, Mistake{
+				v.place, v.key,
+				fmt.Sprintf("cannot stand beside socket (%s): the daemon listens on a socket or on a port, so leave one of them out", socket.place),
+			})
+		}
+	}
+}
+
 // checkExposure refuses to listen where other machines reach the daemon
 // without a token, unless that was asked for in words.
 func (l *loader) checkExposure() {
-	if l.c.Host == "" || loopback(l.c.Host) || l.c.Token != "" {
+	if l.c.Socket != "" || l.c.Host == "" || loopback(l.c.Host) || l.c.Token != "" {
 		return
 	}
 	v := l.value("host")

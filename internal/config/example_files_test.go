@@ -144,6 +144,12 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
+	// A socket stands in place of host and port.
+	b = regexp.MustCompile(`(?m)^(host|port):.*$`).ReplaceAll(b, nil)
+	write(t, DefaultFile, string(regexp.MustCompile(`(?m)^# (socket:)`).ReplaceAll(b, []byte("$1"))))
+	if c, err := Load(nil, nil); err != nil || c.Socket == "" {
+		t.Errorf("with a socket: %v", err)
+	}
 	if c.Token == "" || len(c.AllowedHosts) == 0 || len(c.AllowedOrigins) == 0 || c.Settings.Guidance == "" ||
 		len(c.Settings.Criteria) == 0 || len(c.Settings.Predicates) == 0 || len(c.Scopes) == 0 {
 		t.Errorf("something stayed a comment: %+v", c)

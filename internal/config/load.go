@@ -26,8 +26,8 @@ const variableOfFile = "ATTEND_CONFIG"
 // [Mistakes]: all of them.
 //
 // A path in attend.yaml is relative to the folder of that file, one in a flag
-// or variable to the working directory; the file of a store is relative to the
-// working directory always.
+// or variable to the working directory; the files of a store and of a socket
+// are relative to the working directory always.
 func Load(flags *pflag.FlagSet, env []string) (*Config, error) {
 	c, mistakes := load(flags, env)
 	if err := mistakes.err(); err != nil {
@@ -106,10 +106,13 @@ func (l *loader) readFile(path string, explicit bool) (*yaml.Node, *reader) {
 	return root, r
 }
 
+// fromDefault is the source of what nobody gave.
+const fromDefault = "default"
+
 // layer puts the scalars of every source into viper, the weakest first.
 func (l *loader) layer(flags *pflag.FlagSet, env []string, root *yaml.Node, r *reader) {
 	for _, s := range scalars() {
-		l.values.SetDefault(s.key, given{text: s.fallback, place: Place{Source: "default"}, key: s.key})
+		l.values.SetDefault(s.key, given{text: s.fallback, place: Place{Source: fromDefault}, key: s.key})
 	}
 	l.merge(l.fromFile(root, r))
 	l.merge(l.fromEnv(env))

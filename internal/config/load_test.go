@@ -25,6 +25,7 @@ func TestLoad_Precedence(t *testing.T) {
 	}{
 		"host":                    {"127.0.0.2", "127.0.0.3", "::1", "127.0.0.1", func(c *Config) string { return c.Host }},
 		"port":                    {"1", "2", "3", "8787", func(c *Config) string { return fmt.Sprint(c.Port) }},
+		"socket":                  {"a.sock", "b.sock", "c.sock", "", func(c *Config) string { return c.Socket }},
 		"token":                   {"", "of-variable", "of-file", "", func(c *Config) string { return c.Token.Reveal() }},
 		"allowRemoteWithoutToken": {"true", "false", "true", "false", func(c *Config) string { return fmt.Sprint(c.RemoteWithoutToken) }},
 		"allowedHosts":            {"", "b.example", "c.example", "", func(c *Config) string { return strings.Join(c.AllowedHosts, ",") }},
@@ -87,6 +88,7 @@ func TestLoad_NamesOfVariablesAndFlags(t *testing.T) {
 	want := []string{
 		"host ATTEND_HOST --host",
 		"port ATTEND_PORT --port",
+		"socket ATTEND_SOCKET --socket",
 		"token ATTEND_TOKEN",
 		"allowRemoteWithoutToken ATTEND_ALLOW_REMOTE_WITHOUT_TOKEN --allow-remote-without-token",
 		"allowedHosts ATTEND_ALLOWED_HOSTS",

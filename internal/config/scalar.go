@@ -50,6 +50,7 @@ func scalars() []scalar {
 	return []scalar{
 		{key: "host", fallback: "127.0.0.1", usage: "`address` to listen on", set: setHost},
 		{key: "port", fallback: "8787", usage: "`port` to listen on; 0 takes any free one", set: setPort},
+		{key: "socket", usage: "`path` of a unix socket to listen on, in place of host and port", set: setSocket},
 		{key: "token", set: setToken},
 		{
 			key: "allowRemoteWithoutToken", fallback: "false", toggle: true,

@@ -56,6 +56,24 @@ func setPort(c *Config, text string) error {
 	return nil
 }
 
+// maxSocketBytes is what the address of a unix socket holds on every system.
+const maxSocketBytes = 103
+
+func setSocket(c *Config, text string) error {
+	switch path, scheme := strings.CutPrefix(text, "unix:"); {
+	case scheme:
+		return fmt.Errorf("is %s: write the path alone, as %s", quote(text), clip(strings.TrimPrefix(path, "//")))
+	case strings.HasPrefix(text, "@"):
+		return fmt.Errorf("is %s: a socket without a file has no permissions, and everyone could connect: write a path, as run/attend.sock", quote(text))
+	case strings.ContainsRune(text, 0) || strings.HasSuffix(text, "/"):
+		return fmt.Errorf("is %s: must be the path of a file, as run/attend.sock", quote(text))
+	case len(text) > maxSocketBytes:
+		return fmt.Errorf("is a path of %d bytes: the address of a socket has room for %d", len(text), maxSocketBytes)
+	}
+	c.Socket = text
+	return nil
+}
+
 // setToken must not quote the text.
 func setToken(c *Config, text string) error {
 	const most = 4096
