@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,11 @@ func newLogExport(p *process) *cobra.Command {
 		Long: `Write the log's records as NDJSON, in order, one a line: its position, its stamp
 (Unix ms), its scope, and either the event as it came or the step that was
 taken. It opens the database for reading and may run beside the daemon, whose
-configuration says where it is.`,
+configuration says where it is.
+
+An event's data stands there byte for byte as it was sent, but for two things
+that leave the JSON value what it is: a line end between two tokens is a blank,
+and characters that a terminal would act on are \u escapes.`,
 		Example: `  attend log export > log.ndjson
   attend log export --scope chat:42 --store sqlite:/var/lib/attend/attend.db
   attend log export --after 120000 | jq -c 'select(.step.kind == "settled")'`,
@@ -80,9 +85,6 @@ type logReader interface {
 // when it was last read.
 func export(ctx context.Context, log logReader, out io.Writer, scope string, after engine.Position) error {
 	w := bufio.NewWriter(out)
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false) // data stays as close to what was sent as one line allows
 	for {
 		records, err := log.Read(ctx, after, exportBatch)
 		if err != nil {
@@ -97,19 +99,33 @@ func export(ctx context.Context, log logReader, out io.Writer, scope string, aft
 			if scope != "" && r.Scope != scope {
 				continue
 			}
-			line.Reset()
-			if err := enc.Encode(exported(r)); err != nil {
-				return fmt.Errorf("record at position %d: %w", r.Position, err)
-			}
-			text, err := jsonLine(line.Bytes())
+			line, err := exportLine(r)
 			if err != nil {
 				return fmt.Errorf("record at position %d: %w", r.Position, err)
 			}
-			if _, err := w.WriteString(text + "\n"); err != nil {
+			if _, err := w.WriteString(line); err != nil {
 				return fmt.Errorf("write: %w", err)
 			}
 		}
 	}
+}
+
+// exportLine writes a record on one line that is safe to show. What the daemon
+// wrote itself is written anew; an event's data, last in its object, is not, so
+// that blanks, digits and escapes stay those that were sent.
+func exportLine(r *engine.Record) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(exported(r)); err != nil {
+		return "", err
+	}
+	line, err := jsonLine(b.Bytes())
+	if err != nil || r.Event == nil || len(r.Event.Data) == 0 {
+		return line + "\n", err
+	}
+	const end = "}}" // of the event and of the record
+	return strings.TrimSuffix(line, end) + `,"data":` + visibleData(string(r.Event.Data)) + end + "\n", nil
 }
 
 // record is the line of one record.
@@ -121,22 +137,21 @@ type record struct {
 	Step     *engine.Step    `json:"step,omitempty"`
 }
 
-// event is an event as it came, with the kind and the policy that were fixed
-// when it was accepted.
+// event is an event as it came, but for its data, with the kind and the policy
+// that were fixed when it was accepted.
 type event struct {
-	ID     string         `json:"id"`
-	Name   string         `json:"name"`
-	Kind   engine.Kind    `json:"kind"`
-	Policy uint32         `json:"policy"`
-	At     *engine.Time   `json:"at,omitempty"`
-	Data   engine.RawJSON `json:"data,omitempty"`
-	Text   string         `json:"text,omitempty"`
+	ID     string       `json:"id"`
+	Name   string       `json:"name"`
+	Kind   engine.Kind  `json:"kind"`
+	Policy uint32       `json:"policy"`
+	At     *engine.Time `json:"at,omitempty"`
+	Text   string       `json:"text,omitempty"`
 }
 
 func exported(r *engine.Record) record {
 	out := record{Position: r.Position, Stamp: r.Stamp, Scope: r.Scope, Step: r.Step}
 	if e := r.Event; e != nil {
-		out.Event = &event{ID: e.ID, Name: e.Name, Kind: e.Kind, Policy: e.Policy, At: e.At, Data: e.Data, Text: e.Text}
+		out.Event = &event{ID: e.ID, Name: e.Name, Kind: e.Kind, Policy: e.Policy, At: e.At, Text: e.Text}
 	}
 	return out
 }

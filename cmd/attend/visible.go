@@ -46,6 +46,18 @@ func visibleJSON(s string) string {
 	return b.String()
 }
 
+// visibleData makes JSON text safe to show and leaves its blanks alone: line
+// ends, which stand between tokens alone, become blanks, and what is hidden
+// inside strings becomes escapes. A tab does no harm.
+func visibleData(s string) string {
+	lines := strings.NewReplacer("\n", " ", "\r", " ").Replace(s)
+	parts := strings.Split(lines, "\t")
+	for i := range parts {
+		parts[i] = visibleJSON(parts[i])
+	}
+	return strings.Join(parts, "\t")
+}
+
 // jsonLine writes a JSON value on one line that is safe to show.
 func jsonLine(raw []byte) (string, error) {
 	var line bytes.Buffer
