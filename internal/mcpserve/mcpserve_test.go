@@ -65,7 +65,8 @@ type settings struct {
 	options func(*Options)
 	wrap    func(http.Handler) http.Handler
 	log     func(*memory.Store) feedStore // between the daemon and its store
-	streams int                           // of one principal; 0 is the default
+	serve   func(*http.Server)
+	streams int // of one principal; 0 is the default
 }
 
 // feedStore is what the feed needs of a store.
@@ -88,7 +89,11 @@ func newDaemon(t *testing.T, set settings) *daemon {
 	if set.wrap != nil {
 		handler = set.wrap(handler)
 	}
-	srv := httptest.NewServer(handler)
+	srv := httptest.NewUnstartedServer(handler)
+	if set.serve != nil {
+		set.serve(srv.Config)
+	}
+	srv.Start()
 	d.url = srv.URL
 	d.http = &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,23 +35,61 @@ type eventsResult struct {
 	HasMore bool   `json:"hasMore"`
 }
 
-// connect connects the SDK's client in a revision of the protocol.
-func (d *daemon) connect(version string) *mcp.ClientSession {
+// tap takes the extension's notifications off a connection: the SDK's client
+// hands on only those of the core protocol.
+type tap struct {
+	mcp.Transport
+	on chan *message
+}
+
+type tapped struct {
+	mcp.Connection
+	on chan *message
+}
+
+func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := t.Transport.Connect(ctx)
+	return &tapped{conn, t.on}, err
+}
+
+func (t *tapped) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		msg, err := t.Connection.Read(ctx)
+		if req, ok := msg.(*jsonrpc.Request); ok && strings.HasPrefix(req.Method, "notifications/events/") {
+			raw, err := jsonrpc.EncodeMessage(req)
+			if err != nil {
+				return nil, err
+			}
+			m, err := parse(string(raw))
+			if err != nil {
+				return nil, err
+			}
+			t.on <- m
+			continue
+		}
+		return msg, err
+	}
+}
+
+// connect connects the SDK's client in a revision of the protocol. What comes
+// of events can be read from on.
+func (d *daemon) connect(version string) (session *mcp.ClientSession, on <-chan *message) {
 	d.t.Helper()
+	heard := make(chan *message, 1000)
 	client := mcp.NewClient(&mcp.Implementation{Name: "t", Version: "0"}, nil)
-	for _, method := range []string{"events/list", "events/poll", "events/subscribe"} {
+	for _, method := range []string{"events/list", "events/poll", "events/stream", "events/subscribe"} {
 		if err := mcp.AddSendingCustomMethod[*eventsParams, *eventsResult](client, method); err != nil {
 			d.t.Fatal(err)
 		}
 	}
 	session, err := client.Connect(d.t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: d.url, HTTPClient: d.http},
+		&tap{&mcp.StreamableClientTransport{Endpoint: d.url, HTTPClient: d.http}, heard},
 		&mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		d.t.Fatalf("connect in %s: %v", version, err)
 	}
 	d.t.Cleanup(func() { _ = session.Close() })
-	return session
+	return session, heard
 }
 
 func (d *daemon) events(session *mcp.ClientSession, method string, p *eventsParams) (*eventsResult, error) {
@@ -74,7 +113,7 @@ func TestSDKClient(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			d := newDaemon(t, settings{})
 			d.flush.marked = []string{"open"}
-			session := d.connect(version)
+			session, _ := d.connect(version)
 			info := session.InitializeResult()
 			if info.ProtocolVersion != version || info.ServerInfo.Name != "attend" || info.Capabilities.Extensions[extensionName] == nil {
 				t.Errorf("connected to %+v", info)
@@ -127,7 +166,7 @@ func TestSDKClient(t *testing.T) {
 func TestSDKClient_ErrorsKeepCodeAndData(t *testing.T) {
 	d := newDaemon(t, settings{})
 	for _, version := range []string{legacy, modern} {
-		session := d.connect(version)
+		session, _ := d.connect(version)
 		empty := ""
 		for _, c := range []struct {
 			method string
@@ -155,7 +194,7 @@ func TestSDKClient_ErrorsKeepCodeAndData(t *testing.T) {
 func TestSDKClient_Cancels(t *testing.T) {
 	d := newDaemon(t, settings{})
 	for _, version := range []string{legacy, modern} {
-		session := d.connect(version)
+		session, _ := d.connect(version)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
@@ -174,5 +213,81 @@ func TestSDKClient_Cancels(t *testing.T) {
 		if _, err := d.events(session, "events/list", &eventsParams{}); err != nil {
 			t.Errorf("%s: afterwards: %v", version, err)
 		}
+	}
+}
+
+// heard returns the next of a kind that a client was sent, heartbeats aside.
+func heard(t *testing.T, on <-chan *message, kind string) *message {
+	t.Helper()
+	for {
+		select {
+		case m := <-on:
+			if m.kind() == "heartbeat" {
+				continue
+			}
+			if m.kind() != kind {
+				t.Fatalf("heard %s, want %s", m.raw, kind)
+			}
+			return m
+		case <-time.After(30 * time.Second):
+			t.Fatalf("nothing is heard, want %s", kind)
+		}
+	}
+}
+
+func TestSDKClient_Streams(t *testing.T) {
+	for _, version := range []string{"2025-06-18", legacy, modern} {
+		t.Run(version, func(t *testing.T) {
+			d := newDaemon(t, settings{})
+			session, on := d.connect(version)
+			type end struct {
+				stream string
+				result *eventsResult
+				err    error
+			}
+			ended := make(chan end, 2)
+			stream := func(ctx context.Context, name, scope string) {
+				res, err := mcp.CallCustomMethod[*eventsParams, *eventsResult](ctx, session, "events/stream",
+					&eventsParams{Name: "attention.decision", Arguments: map[string]any{"scope": scope}})
+				ended <- end{name, res, err}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go stream(ctx, "first", "a")
+			first := heard(t, on, "active").subscription()
+			go stream(t.Context(), "second", "b")
+			second := heard(t, on, "active").subscription()
+			if first == "" || first == second {
+				t.Fatalf("two streams have the ids %q, %q", first, second)
+			}
+			d.decide("a", engine.Queue, nil)
+			d.decide("b", engine.Interrupt, nil)
+			got := map[string]string{}
+			for range 2 {
+				m := heard(t, on, "event")
+				got[m.subscription()] = m.Params.EventID
+			}
+			if diff := cmp.Diff(map[string]string{first: "d1", second: "d2"}, got); diff != "" {
+				t.Error(diff)
+			}
+
+			cancel()
+			if e := <-ended; e.stream != "first" || !errors.Is(e.err, context.Canceled) {
+				t.Errorf("cancelled: %+v", e)
+			}
+			eventually(t, "the server notices", func() bool { return d.gauge("attend_event_streams") == 1 })
+			d.decide("a", engine.Queue, nil)
+			d.decide("b", engine.Queue, nil)
+			if m := heard(t, on, "event"); m.subscription() != second || m.Params.EventID != "d4" {
+				t.Errorf("the other stream goes on with %s", m.raw)
+			}
+			if _, err := d.events(session, "events/list", &eventsParams{}); err != nil {
+				t.Errorf("beside a stream: %v", err)
+			}
+			d.stop()
+			if e := <-ended; e.stream != "second" || e.err != nil || e.result == nil {
+				t.Errorf("when the daemon stops: %+v", e)
+			}
+		})
 	}
 }

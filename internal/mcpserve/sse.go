@@ -58,14 +58,19 @@ func (e *sse) comment(text string) error { return e.put([]byte(": " + text + "\n
 
 // put writes in pieces, so that a slow line has time for each of them.
 func (e *sse) put(parts ...[]byte) error {
+	e.extend()
+	left := writePiece
 	for _, b := range parts {
 		for len(b) > 0 {
-			piece := b[:min(len(b), writePiece)]
-			e.extend()
-			if _, err := e.w.Write(piece); err != nil {
+			n, err := e.w.Write(b[:min(len(b), left)])
+			if err != nil {
 				return err
 			}
-			b = b[len(piece):]
+			b = b[n:]
+			if left -= n; left == 0 {
+				e.extend()
+				left = writePiece
+			}
 		}
 	}
 	return nil
