@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if !given {
-		_ = flag.Set("rapid.checks", "1000")
+		_ = flag.Set("rapid.checks", checks)
 	}
 	_ = flag.Set("rapid.nofailfile", "true") // a failure prints the history
 	os.Exit(m.Run())
