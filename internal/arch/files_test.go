@@ -71,7 +71,7 @@ func projectFiles(t testing.TB, visit func(rel string, content []byte)) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && slices.Contains(skipped, rel) {
+		if d.IsDir() && (slices.Contains(skipped, rel) || d.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		if !d.Type().IsRegular() || strings.Contains(filepath.Base(rel), ".db") {

@@ -48,7 +48,7 @@ var layers = []layer{
 }
 
 // kits are packages for tests. No file that ends in the daemon may import them.
-var kits = []string{"internal/store/storetest", "internal/judge/judgetest", "internal/sim", "internal/arch"}
+var kits = []string{"internal/store/storetest", "internal/judge/judgetest", "internal/sim", "internal/arch", "e2e"}
 
 // pureImports are all that the rules may import. Everything here is a function
 // of its arguments.

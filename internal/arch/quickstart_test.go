@@ -190,6 +190,7 @@ func typeMCPPage(t *testing.T, q *quickStart) {
 		"1 accepted", "1 decisions", "0 decisions, timed out", // push, wait, (the same again, cut up by sed), acknowledged
 		"2 types", "0 events", // list, poll
 		"1 accepted", "1 events", // push, poll from the cursor
+		"notifications/events/active", "notifications/events/event", // the stream from the cursor
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the page's commands answer otherwise (-want +got):\n%s\n%s", diff, strings.Join(lines, "\n"))
@@ -200,6 +201,7 @@ func typeMCPPage(t *testing.T, q *quickStart) {
 func summary(t *testing.T, line string) string {
 	t.Helper()
 	var a struct {
+		Method string
 		Error  json.RawMessage
 		Result struct {
 			Events            []struct{ EventID string }
@@ -216,6 +218,8 @@ func summary(t *testing.T, line string) string {
 	}
 	content := a.Result.StructuredContent
 	switch {
+	case a.Method != "":
+		return a.Method
 	case content.Accepted != nil:
 		return fmt.Sprintf("%d accepted", *content.Accepted)
 	case a.Result.NextPollMs != nil:
