@@ -11,7 +11,8 @@ import (
 )
 
 // A recorded step wins over the fold, whatever it says: here settles and
-// verdicts of a log are changed as another version might have written them.
+// verdicts of a log are changed as another version might have written them, and
+// judges have come to be pure, or no more.
 // Nothing panics, the record stands, and no act is lost: the owner that goes
 // on from there brings each to an end.
 func TestLaw_RecordedStepsWin(t *testing.T) {
@@ -23,6 +24,12 @@ func TestLaw_RecordedStepsWin(t *testing.T) {
 		log = mutate(t, log)
 
 		rec := recorder{pure: told.rec.pure}
+		switch oneOf(t, "judges", "as they were", "as they were", "pure", "none pure") {
+		case "pure": // what asked a judge then is decided by the fold now
+			rec.pure = map[string]engine.PureJudge{"script": pureJudges()["waits"], "rule": engine.RuleJudge, "waits": engine.RuleJudge, "notes": engine.RuleJudge}
+		case "none pure":
+			rec.pure = nil
+		}
 		var w *replay.World
 		w = replay.New(replay.Options{Pure: rec.pure, Emit: func(r *engine.Record, out *engine.Outcome) {
 			rec.emit(r, out)
