@@ -30,7 +30,6 @@ const (
 	maxBodyBytes = 64 << 10
 	maxPageBytes = 8 << 20 // of events' data in one page; one item always fits
 	maxStory     = 1000    // steps of one window
-	maxChain     = 100     // held windows that lead to one decision
 
 	flushPatience = time.Second // for what a flush call marked
 

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -111,6 +112,12 @@ func (w *world) headOf() store.Head {
 type aged struct {
 	Store
 	before engine.Position // records up to here are gone
+	event  engine.Position // and this event
+}
+
+func (a *aged) Events(ctx context.Context, positions []engine.Position) ([]engine.Record, error) {
+	kept := slices.DeleteFunc(slices.Clone(positions), func(p engine.Position) bool { return p <= a.before || p == a.event })
+	return a.Store.Events(ctx, kept)
 }
 
 func (a *aged) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {

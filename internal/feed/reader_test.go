@@ -192,7 +192,7 @@ func TestReader_Truncated(t *testing.T) {
 	for range 5 {
 		w.decide("a", engine.Queue, nil)
 	}
-	r := NewReader(&aged{w.store, 2})
+	r := NewReader(&aged{Store: w.store, before: 2})
 	for _, c := range []struct {
 		after     engine.Position
 		truncated bool
@@ -248,7 +248,7 @@ func TestReader_EventsThatAreGoneTruncateNothing(t *testing.T) {
 func TestReader_OldestOfAnEmptiedLog(t *testing.T) {
 	w := newWorld(t, memory.Options{})
 	w.decide("a", engine.Queue, nil)
-	r := NewReader(&aged{w.store, 1})
+	r := NewReader(&aged{Store: w.store, before: 1})
 	if oldest, err := r.Oldest(t.Context()); err != nil || oldest != 1 {
 		t.Errorf("got %d, %v; want the head, 1", oldest, err)
 	}
