@@ -1,11 +1,10 @@
 package api
 
 import (
-	"encoding/base64"
 	"errors"
 	"net/http"
-	"strings"
 
+	"attend/internal/feed"
 	"attend/internal/store"
 )
 
@@ -36,7 +35,7 @@ func (a *API) listScopes(w http.ResponseWriter, r *http.Request) error {
 		page.Scopes[i] = views[i].View
 	}
 	if len(views) == limit {
-		next := encodeScopeCursor(views[limit-1].Scope)
+		next := feed.EncodeScopeCursor(views[limit-1].Scope)
 		page.Cursor = &next
 	}
 	return writeJSON(w, http.StatusOK, page)
@@ -64,22 +63,13 @@ func (a *API) showScope(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, view.View)
 }
 
-// scopeCursorMark begins every cursor of this list, so that none of another
-// kind is taken for one.
-const scopeCursorMark = "s1."
-
-func encodeScopeCursor(scope string) string {
-	return scopeCursorMark + base64.RawURLEncoding.EncodeToString([]byte(scope))
-}
-
 func decodeScopeCursor(s string) (string, error) {
 	if s == "" {
 		return "", nil
 	}
-	encoded, marked := strings.CutPrefix(s, scopeCursorMark)
-	scope, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
-	if !marked || err != nil || checkScope(string(scope)) != nil {
+	scope, err := feed.DecodeScopeCursor(s)
+	if err != nil || checkScope(scope) != nil {
 		return "", refuse(http.StatusBadRequest, codeCursor, "after is no cursor of this list: send back the string as it was given out")
 	}
-	return string(scope), nil
+	return scope, nil
 }
