@@ -89,9 +89,6 @@ func (m *metrics) outcome(out *engine.Outcome) {
 		m.shed.WithLabelValues("age").Add(float64(out.Age.Count))
 	}
 	m.forgotten.Add(float64(out.Forgotten))
-	if out.Diverged != "" {
-		m.diverged.Inc()
-	}
 	if out.Ignored {
 		m.ignored.Inc()
 	}

@@ -268,16 +268,17 @@ func (r *Runner) applyOne(s *scope, rec *engine.Record) {
 
 	r.look(s)
 	r.answers.note(rec, &out)
+	if out.Diverged != "" { // mostly in what was recorded before the start
+		r.metrics.diverged.Inc()
+		r.log.Warn("a recorded step differs from what this version would decide; the record stands",
+			"scope", s.name, "position", rec.Position, "why", out.Diverged)
+	}
 	if rec.Position <= r.liveFrom {
 		return
 	}
 	s.noteShed(&out)
 	r.metrics.observe(rec)
 	r.metrics.outcome(&out)
-	if out.Diverged != "" {
-		r.log.Warn("a recorded step differs from what this version would decide; the record stands",
-			"scope", s.name, "position", rec.Position, "why", out.Diverged)
-	}
 }
 
 // look puts the scope on the list of this pass.

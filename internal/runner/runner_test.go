@@ -418,3 +418,59 @@ func TestRunner_ShedEventsAreTold(t *testing.T) {
 		w.want("many", "shed")
 	})
 }
+
+// A step that another version recorded stands; the difference is counted in
+// replay too (design, section 3).
+func TestRunner_DifferencesInReplayAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := open(t)
+		w := start(t, st, policy("rule", kinds), runner.Options{})
+		r := w.push("a", "log", "done")
+		synctest.Wait()
+		w.end()
+		fence, err := st.Own(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		early := engine.Settled{
+			Window: "other", Reason: engine.ReasonAge, Trigger: engine.TriggerDeadline, Due: r.Stamp, SettledAt: r.Stamp,
+			Events: []engine.Position{r.Last}, Covered: r.Last, FirstSeen: r.Stamp,
+		}
+		verdict := engine.Verdict{Window: "other", Route: engine.Note, JudgedRoute: engine.Note, At: r.Stamp, Policy: 1}
+		w.append(store.Entry{Scope: "a", Fence: fence, Applied: r.Last, Steps: []engine.Step{
+			{Kind: engine.StepSettled, Window: "other", Settled: &early},
+			{Kind: engine.StepDecision, Window: "other", ID: "other", Route: engine.Note, Verdict: &verdict},
+		}})
+		registry := prometheus.NewRegistry()
+		again := runner.New(runner.Options{Store: st, Pure: judge.Pure(), Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- again.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := value(t, registry, "attend_replay_divergences_total"); n != 1 {
+			t.Errorf("%v differences counted, want 1", n)
+		}
+		w.want("a", "settled age 1", "decision")
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// value reads a counter or gauge without labels.
+func value(t *testing.T, g prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
