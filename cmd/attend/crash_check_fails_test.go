@@ -389,19 +389,19 @@ func TestCrashCheck_Lets(t *testing.T) {
 
 // What counts is how long the daemon was ready, and did not decide.
 func TestCrashCheck_Late(t *testing.T) {
-	s := newStory(t, 20_000)
+	s := newStory(t, 60_000)
 	at := func(ms int64) time.Time { return time.UnixMilli(1_000_000 + ms) }
 	for _, c := range []struct {
 		name  string
 		lives []life
 		late  bool
 	}{
-		{"it ran all the time", []life{{ready: at(0), ended: at(21_000)}}, true},
-		{"it was never ready", []life{{ready: at(0), ended: at(50)}, {}, {ready: at(20_000), ended: at(21_000)}}, false},
+		{"it ran all the time", []life{{ready: at(0), ended: at(61_000)}}, true},
+		{"it was never ready", []life{{ready: at(0), ended: at(50)}, {}, {ready: at(60_000), ended: at(61_000)}}, false},
 		{"it was ready for short times", []life{
-			{ready: at(0), ended: at(2_000)}, {ready: at(9_000), ended: at(11_000)}, {ready: at(18_000), ended: at(21_000)},
+			{ready: at(0), ended: at(12_000)}, {ready: at(25_000), ended: at(37_000)}, {ready: at(50_000), ended: at(61_000)},
 		}, true},
-		{"the last time is short", []life{{ready: at(0), ended: at(2_000)}, {ready: at(18_000), ended: at(21_000)}}, false},
+		{"the last time is short", []life{{ready: at(0), ended: at(2_000)}, {ready: at(50_000), ended: at(61_000)}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s.seen.lives = c.lives

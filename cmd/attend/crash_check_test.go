@@ -148,6 +148,7 @@ func checkLives(f *findings, w *windows, seen *evidence, sum *totals) {
 	}
 }
 
-// lateBound is far above what is promised (a second after a start): the
-// machine may have other things to do.
-const lateBound = 5 * time.Second
+// lateBound finds windows that are stuck. It is far above what is promised (a
+// second after a start), which the figure that the suite prints tells: disks
+// were seen to hold a commit up for eight seconds while other tests wrote.
+const lateBound = 30 * time.Second
