@@ -52,6 +52,34 @@ func create(file string) error {
 	return nil
 }
 
+// identifyFile returns what tells the database from any other file of its name. It
+// refuses one of several names: SQLite finds the WAL beside the name, so that
+// whoever opens the other one, a second daemon too, would ruin the database.
+func identifyFile(file string) (fs.FileInfo, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("look at the database: %w", err)
+	}
+	if n := names(info); n > 1 && info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s has %d names (hard links), and SQLite needs a file that has one: make a copy in place of the link", file, n)
+	}
+	return info, nil
+}
+
+// stillThere fails unless the file of this name is the one that was opened. One
+// that was removed or replaced takes writes as before, and loses them all when
+// the process ends.
+func stillThere(file string, opened fs.FileInfo) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("the database is gone: %w", err)
+	}
+	if !os.SameFile(opened, info) {
+		return fmt.Errorf("the database was replaced by another file, %s: start the daemon anew to go on with that", file)
+	}
+	return nil
+}
+
 // readableByOthers reports whether the file's mode lets in more than its owner.
 func readableByOthers(file string) bool {
 	info, err := os.Stat(file)

@@ -5,6 +5,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ import (
 // removing it would let two daemons hold two files of one name.
 //
 // The system releases the lock when the process ends, however it ends.
-func acquire(path string) (release func() error, err error) {
+func acquire(path string) (*lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock file: %w", err)
@@ -35,7 +36,35 @@ func acquire(path string) (release func() error, err error) {
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	return f.Close, nil
+	return &lock{path: path, file: f}, nil
+}
+
+// lock is a lock that is held.
+type lock struct {
+	path string
+	file *os.File
+}
+
+func (l *lock) release() error { return l.file.Close() }
+
+// keep makes sure that the file which is locked is still the one of that name.
+// Somebody may have removed it as a leftover, and the next daemon would lock a
+// file of its own. So this one takes that first, or hears that it came too late.
+func (l *lock) keep() error {
+	held, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("look at the lock: %w", err)
+	}
+	if there, err := os.Stat(l.path); err == nil && os.SameFile(held, there) {
+		return nil
+	}
+	again, err := acquire(l.path)
+	if err != nil {
+		return err
+	}
+	_ = l.file.Close()
+	l.file = again.file
+	return nil
 }
 
 func flock(f *os.File) error {
@@ -56,4 +85,13 @@ func holder(f *os.File) string {
 		return ""
 	}
 	return fmt.Sprintf("process %d has it: ", pid)
+}
+
+// names is how many names (hard links) a file has.
+func names(info fs.FileInfo) uint64 {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1
+	}
+	return uint64(st.Nlink) //nolint:unconvert // it is narrower on some systems
 }

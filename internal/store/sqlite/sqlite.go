@@ -26,7 +26,8 @@
 // A failed write is answered with store.ErrUnavailable, and the connection is
 // thrown away: a new one reads where the log ends now, since a commit whose
 // answer was lost may have been made. Every later write is tried, so the store
-// writes again as soon as the disk does.
+// writes again as soon as the disk does. Before each write it is looked whether
+// the lock and the database are still the files of their names.
 package sqlite
 
 import (
@@ -125,12 +126,16 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 			_ = undo[i]()
 		}
 	}()
-	unlock, err := acquire(file + ".lock")
+	lock, err := acquire(file + ".lock")
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, unlock)
+	undo = append(undo, lock.release)
 	if err := create(file); err != nil {
+		return nil, err
+	}
+	opened, err := identifyFile(file)
+	if err != nil {
 		return nil, err
 	}
 	if readableByOthers(file) {
@@ -157,7 +162,13 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.unlock, s.writer.open = unlock, connect
+	s.unlock, s.writer.open = lock.release, connect
+	s.writer.holds = func() error {
+		if err := lock.keep(); err != nil {
+			return err
+		}
+		return stillThere(file, opened)
+	}
 	go s.writer.run(context.Background())
 	if !o.noCheckpoints {
 		s.checkpoints.start()

@@ -19,6 +19,7 @@ type writer struct {
 	clock *store.Clock
 	log   *slog.Logger
 	open  func(context.Context) (*session, error)
+	holds func() error    // fails once the lock or the database is no longer the store's
 	grew  chan<- struct{} // told of each commit, for the checkpoints
 
 	session  *session // nil after a failure
@@ -137,7 +138,11 @@ func (w *writer) perform(ctx context.Context, t *task) {
 }
 
 // ready connects again after a failure, and takes up the log where it ends now.
+// It fails while the store is not the daemon's to write.
 func (w *writer) ready(ctx context.Context) error {
+	if err := w.holds(); err != nil {
+		return err
+	}
 	if w.session != nil {
 		return nil
 	}
