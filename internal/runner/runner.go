@@ -75,6 +75,7 @@ type Runner struct {
 	restored bool
 	liveFrom engine.Position // records after it came while the daemon ran
 	caughtUp atomic.Bool
+	failing  atomic.Int64 // since when the work is tried again, in Unix ms; 0 when it goes well
 
 	watching bool    // the watch waits for the log to grow
 	answers  answers // what producers and callers wait for
@@ -164,12 +165,14 @@ func (r *Runner) retry(ctx context.Context, what string, work func(context.Conte
 		var newer *engine.FormatError
 		switch {
 		case err == nil:
+			r.failing.Store(0)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed), errors.As(err, &newer):
 			return fmt.Errorf("runner: %s: %w", what, err)
 		}
+		r.failing.CompareAndSwap(0, r.now())
 		r.log.Error("the runner tries again", "what", what, "error", err, "pause", pause)
 		if sleep(ctx, pause) != nil {
 			return ctx.Err()

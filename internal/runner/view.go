@@ -186,14 +186,19 @@ func (r *Runner) show(st *engine.State) viewed {
 	return v
 }
 
-// readyLag is how far behind the head the fold may be.
+// readyLag is how far behind the head the fold may be, and how long its work
+// may fail.
 const readyLag = 5000 // milliseconds
 
-// Ready returns nil when the fold has caught up with the log after the start
-// and is within five seconds of its head.
+// Ready returns nil when the fold has caught up with the log after the start,
+// is within five seconds of its head, and what follows from it has been
+// written in the last five seconds, if there was anything.
 func (r *Runner) Ready(ctx context.Context) error {
 	if !r.caughtUp.Load() {
 		return errors.New("the runner is still reading the log")
+	}
+	if since := r.failing.Load(); since != 0 && since < r.now()-readyLag {
+		return fmt.Errorf("the runner could not do its work for %d s; the log says why", (r.now()-since)/1000)
 	}
 	head, err := r.store.Head(ctx)
 	if err != nil {
