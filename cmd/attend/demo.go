@@ -26,7 +26,7 @@ import (
 )
 
 // newDemo builds `attend demo`.
-func newDemo(p *process) *cobra.Command {
+func newDemo() *cobra.Command {
 	d := &demo{speed: 100}
 	cmd := &cobra.Command{
 		Use:   "demo",

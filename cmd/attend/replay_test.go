@@ -68,7 +68,7 @@ func post(t *testing.T, url, contentType string, body []byte) {
 	t.Helper()
 	client := http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
-	res, err := client.Post(url, contentType, bytes.NewReader(body)) //nolint:noctx // the client has a timeout
+	res, err := client.Post(url, contentType, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
