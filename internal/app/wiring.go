@@ -62,6 +62,7 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Streams:    streams,
 		Push:       pusher{a.ingest},
 		Flush:      handlers,
+		Scopes:     toolViews{scopeViews{a.runner}},
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 		Version:    ReadBuild().Version,
@@ -116,4 +117,23 @@ func (s scopeViews) Scopes(ctx context.Context, after string, limit int) ([]api.
 		out[i] = api.ScopeView{Scope: views[i].Scope, View: views[i]}
 	}
 	return out, nil
+}
+
+// toolViews gives the same views to MCP.
+type toolViews struct{ views scopeViews }
+
+// Scope returns the view of one scope.
+func (t toolViews) Scope(ctx context.Context, scope string) (mcpserve.ScopeView, error) {
+	v, err := t.views.Scope(ctx, scope)
+	return mcpserve.ScopeView(v), err
+}
+
+// Scopes returns views ordered by name.
+func (t toolViews) Scopes(ctx context.Context, after string, limit int) ([]mcpserve.ScopeView, error) {
+	views, err := t.views.Scopes(ctx, after, limit)
+	out := make([]mcpserve.ScopeView, len(views))
+	for i := range views {
+		out[i] = mcpserve.ScopeView(views[i])
+	}
+	return out, err
 }

@@ -44,6 +44,7 @@ type daemon struct {
 	http   *http.Client
 	push   *pushes
 	flush  *flushes
+	scopes *scopes
 	reg    *prometheus.Registry
 	log    *logs
 
@@ -109,7 +110,7 @@ func newBare(t fataler, set settings) *daemon {
 	t.Helper()
 	d := &daemon{
 		t: t, store: memory.New(memory.Options{}), last: map[string]engine.Position{},
-		push: &pushes{}, flush: &flushes{marked: []string{}}, reg: prometheus.NewPedanticRegistry(), log: &logs{},
+		push: &pushes{}, flush: &flushes{marked: []string{}}, scopes: &scopes{}, reg: prometheus.NewPedanticRegistry(), log: &logs{},
 		stopping: make(chan struct{}),
 	}
 	fence, err := d.store.Own(context.Background())
@@ -129,7 +130,7 @@ func newBare(t fataler, set settings) *daemon {
 	}
 	o := Options{
 		Reader: reader, Consumers: d.consumers, Streams: streams, Stopping: d.stopping,
-		Push: d.push, Flush: d.flush, Registerer: d.reg, Version: "1.2.3",
+		Push: d.push, Flush: d.flush, Scopes: d.scopes, Registerer: d.reg, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	}
 	if set.options != nil {
@@ -188,6 +189,36 @@ func (f *flushes) Flush(_ context.Context, scope string) ([]string, error) {
 	defer f.mu.Unlock()
 	f.scopes = append(f.scopes, scope)
 	return f.marked, nil
+}
+
+// scopes are views by name, each a JSON object without its braces and name.
+type scopes struct {
+	names []string
+	views map[string]string
+	asked int // how many views were asked for
+}
+
+func (s *scopes) Scope(_ context.Context, scope string) (ScopeView, error) {
+	s.asked++
+	inside := s.views[scope]
+	if inside == "" {
+		inside = `"open":null,"held":null,"judging":null,"lanes":null,"policy":1`
+	}
+	return ScopeView{scope, json.RawMessage(fmt.Sprintf(`{"scope":%q,%s}`, scope, inside))}, nil
+}
+
+func (s *scopes) Scopes(ctx context.Context, after string, limit int) ([]ScopeView, error) {
+	var views []ScopeView
+	for _, name := range s.names {
+		if name > after && len(views) < limit {
+			v, err := s.Scope(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+		}
+	}
+	return views, nil
 }
 
 func (d *daemon) write(scope string, step engine.Step) {

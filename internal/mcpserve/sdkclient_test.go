@@ -122,7 +122,7 @@ func TestSDKClient(t *testing.T) {
 				t.Errorf("a session: %t", hasSession)
 			}
 			tools, err := session.ListTools(t.Context(), nil)
-			if err != nil || len(tools.Tools) != 3 {
+			if err != nil || len(tools.Tools) != 5 {
 				t.Fatalf("tools: %v, %v", tools, err)
 			}
 

@@ -29,7 +29,7 @@ import (
 
 // Rights that a caller may have (design, section 9).
 const (
-	RightRead   = "read"   // events/* and attend_wait
+	RightRead   = "read"   // events/*, attend_wait, attend_scopes and attend_decision
 	RightIngest = "ingest" // attend_push and attend_flush
 )
 
@@ -86,13 +86,14 @@ type Flusher interface {
 }
 
 // Options are what a Server is made of. Reader, Consumers, Streams, Push, Flush,
-// Logger and Registerer are required.
+// Scopes, Logger and Registerer are required.
 type Options struct {
 	Reader     *feed.Reader
 	Consumers  *feed.Consumers
 	Streams    *feed.Streams
 	Push       Pusher
 	Flush      Flusher
+	Scopes     Scopes
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Version    string // of attend, as clients see it
@@ -165,7 +166,7 @@ func (o Options) withDefaults() Options {
 
 // New makes a Server.
 func New(o Options) (*Server, error) {
-	if o.Reader == nil || o.Consumers == nil || o.Streams == nil || o.Push == nil || o.Flush == nil || o.Logger == nil || o.Registerer == nil {
+	if o.Reader == nil || o.Consumers == nil || o.Streams == nil || o.Push == nil || o.Flush == nil || o.Scopes == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("mcpserve: an option is missing")
 	}
 	o = o.withDefaults()
@@ -216,7 +217,7 @@ func (s *Server) newSDK() (http.Handler, error) {
 		Logger:       quiet,
 	})
 	server.AddReceivingMiddleware(complete, advertise)
-	for _, t := range []*tool{s.waitTool(), s.pushTool(), s.flushTool()} {
+	for _, t := range []*tool{s.waitTool(), s.pushTool(), s.flushTool(), s.scopesTool(), s.decisionTool()} {
 		if err := s.addTool(server, t); err != nil {
 			return nil, err
 		}

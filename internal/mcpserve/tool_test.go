@@ -78,7 +78,7 @@ func TestTools_List(t *testing.T) {
 				t.Errorf("%v: schemas are %v, %v", tool["name"], in, out)
 			}
 		}
-		if diff := cmp.Diff([]string{"attend_flush", "attend_push", "attend_wait"}, names); diff != "" {
+		if diff := cmp.Diff([]string{"attend_decision", "attend_flush", "attend_push", "attend_scopes", "attend_wait"}, names); diff != "" {
 			t.Error(diff)
 		}
 	}
