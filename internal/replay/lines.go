@@ -2,6 +2,8 @@ package replay
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -19,6 +21,9 @@ func eachLine(name string, r io.Reader, do func(n int, line []byte) error) error
 	for scan.Scan() {
 		n++
 		line := scan.Bytes()
+		if n == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // a byte order mark, as ingest takes it
+		}
 		if blank(line) {
 			continue
 		}
@@ -26,7 +31,10 @@ func eachLine(name string, r io.Reader, do func(n int, line []byte) error) error
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 	}
-	if err := scan.Err(); err != nil {
+	switch err := scan.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("%s:%d: the line has more than %d bytes", name, n+1, maxLine)
+	case err != nil:
 		return fmt.Errorf("%s:%d: %w", name, n+1, err)
 	}
 	return nil
