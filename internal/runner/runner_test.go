@@ -474,3 +474,42 @@ func value(t *testing.T, g prometheus.Gatherer, name string) float64 {
 	t.Fatalf("no metric %s", name)
 	return 0
 }
+
+// damaged gives back state rows that hold something else.
+type damaged struct {
+	store.Store
+	row store.StateRow
+}
+
+func (d *damaged) LoadState(ctx context.Context, name string) (store.StateRow, error) {
+	row, err := d.Store.LoadState(ctx, name)
+	if err == nil && name == d.row.Scope {
+		row.Body, row.Position = d.row.Body, max(row.Position, d.row.Position)
+	}
+	return row, err
+}
+
+// A state row is a hint: a damaged one costs a look at the log, and nothing
+// else.
+func TestRunner_DamagedStateIsMadeAgain(t *testing.T) {
+	for name, row := range map[string]store.StateRow{
+		"not a state":         {Scope: "a", Body: []byte{0xff}},
+		"another scope's":     {Scope: "a", Body: []byte(`{"scope":"b","position":2,"open":{}}`)},
+		"ahead of the log":    {Scope: "a", Position: 1 << 40, Body: []byte(`{"scope":"a","position":1099511627776,"open":{}}`)},
+		"of another position": {Scope: "a", Body: []byte(`{"scope":"a","position":1,"open":{}}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := open(t)
+				w := start(t, st, policy("rule", kinds), runner.Options{})
+				w.push("a", "log", "done", "log")
+				synctest.Wait()
+				w.end()
+				w = start(t, &damaged{st, row}, policy("rule", kinds), runner.Options{})
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				w.want("a", "settled closing 3", "decision queue")
+			})
+		})
+	}
+}

@@ -127,6 +127,8 @@ func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
 	return s, nil
 }
 
+// readState reads a scope's row. A row is a hint: one that is damaged is made
+// again from the log.
 func (r *Runner) readState(ctx context.Context, name string) (*engine.State, engine.Position, error) {
 	row, err := r.store.LoadState(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -135,6 +137,20 @@ func (r *Runner) readState(ctx context.Context, name string) (*engine.State, eng
 	if err != nil {
 		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
 	}
+	state, err := r.decodeState(&row)
+	var newer *engine.FormatError
+	if errors.As(err, &newer) {
+		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+	}
+	if err != nil {
+		r.log.Error("a stored state is damaged; it is made again from the log", "scope", name, "error", err)
+		state, err = r.refold(ctx, name)
+		return state, 0, err
+	}
+	return state, row.Position, nil
+}
+
+func (r *Runner) decodeState(row *store.StateRow) (*engine.State, error) {
 	state, err := engine.DecodeState(r.rules, row.Body, row.Format, func(yield func(int64, []byte) error) error {
 		for _, b := range row.Blocks {
 			if err := yield(b.Seq, b.Body); err != nil {
@@ -144,7 +160,33 @@ func (r *Runner) readState(ctx context.Context, name string) (*engine.State, eng
 		return nil
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+		return nil, err
 	}
-	return state, row.Position, nil
+	end := max(r.liveFrom, engine.Position(r.applied.Load()))
+	if state.Scope != row.Scope || state.Position != row.Position || state.Position > end {
+		return nil, fmt.Errorf("the row of %q at %d holds the state of %q at %d, and the log ends at %d",
+			row.Scope, row.Position, state.Scope, state.Position, end)
+	}
+	return state, nil
+}
+
+// refold makes a scope's state from all of its records that have been applied.
+func (r *Runner) refold(ctx context.Context, name string) (*engine.State, error) {
+	state := engine.NewState(name)
+	for at, end := engine.Position(0), engine.Position(r.applied.Load()); at < end; {
+		recs, err := r.store.Read(ctx, at, readLimit)
+		if err != nil {
+			return nil, fmt.Errorf("make the state of %q again: %w", name, err)
+		}
+		if len(recs) == 0 {
+			break
+		}
+		for i := range recs {
+			at = recs[i].Position
+			if at <= end && recs[i].Scope == name {
+				state.Apply(r.rules, &recs[i])
+			}
+		}
+	}
+	return state, nil
 }
