@@ -33,6 +33,7 @@ type running struct {
 	token  string
 	client *http.Client
 	log    *record
+	app    *app.App
 	stop   func() error // ends the daemon, once, and returns what Run returned
 }
 
@@ -78,6 +79,7 @@ func run(t *testing.T, env []string, args ...string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.app = a
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

@@ -17,11 +17,12 @@ import (
 
 // Paths that are served by this package.
 const (
-	pathHealth  = "/healthz"
-	pathReady   = "/readyz"
-	pathMetrics = "/metrics"
-	pathIngest  = "/v1/ingest"
-	pathMCP     = "/mcp"
+	pathHealth   = "/healthz"
+	pathReady    = "/readyz"
+	pathMetrics  = "/metrics"
+	pathDocument = "/openapi.json"
+	pathIngest   = "/v1/ingest"
+	pathMCP      = "/mcp"
 )
 
 // newRouter returns a router with what stands before every route: recovery,

@@ -37,6 +37,7 @@ func (a *App) buildServer() error {
 		MaxRequestsInFlight: metricsAtOnce,
 		Registry:            a.opt.Registry,
 	})))
+	r.Method(http.MethodGet, pathDocument, bounded(http.HandlerFunc(serveDocument)))
 	if err := a.mount(r, may); err != nil {
 		return fmt.Errorf("build the handlers: %w", err)
 	}

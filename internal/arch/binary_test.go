@@ -18,6 +18,7 @@ var unlinked = []struct{ path, why string }{
 	{"go.uber.org/goleak", "for tests"},
 	{"github.com/google/go-cmp", "for tests: it panics where it does not understand"},
 	{"github.com/rogpeppe/go-internal", "for tests"},
+	{"github.com/getkin/kin-openapi", "for tests: the document is held against the handlers by one"},
 	{"plugin", "no code is loaded while running"},
 	{"runtime/cgo", "the binary is static and pure Go"},
 }
