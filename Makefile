@@ -28,7 +28,7 @@ RACE   := CGO_ENABLED=1
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## Build, then watch a day of events become a few decisions (needs only Go)
@@ -47,6 +47,11 @@ test: ## Vet, then run every test with the race detector, in random order
 	@.ci/need curl cc
 	$(STATIC) $(GO) vet ./...
 	$(RACE) $(GO) test -race -shuffle=on -timeout=15m $(PKG)
+	@$(if $(filter ./...,$(PKG)),.ci/e2e)
+
+.PHONY: e2e
+e2e: ## Real MCP clients from npm, Go's and curl, and the conformance tool, against the binary
+	@.ci/e2e
 
 .PHONY: crash
 crash: ## Kill the daemon with kill -9 at random instants, KILLS times, and check the promise

@@ -171,7 +171,6 @@ func TestMCP_AWaitThatIsGivenUp(t *testing.T) {
 				t.Errorf("the call ended with %v", err)
 			}
 			eventually(t, "the daemon has seen it", func() bool { return gauge(t, daemon.url, "attend_mcp_waits") == 0 })
-
 		})
 	}
 }

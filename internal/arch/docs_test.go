@@ -18,7 +18,7 @@ var (
 	docLink     = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)\s]*)?\)`)
 	docMetric   = regexp.MustCompile("`(attend_[a-z_]+)")
 	docVariable = regexp.MustCompile(`\b(ATTEND_[A-Z_]+[A-Z])\b`)
-	docTarget   = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+	docTarget   = regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z0-9]*)")
 	docRoute    = regexp.MustCompile("`(?:(?:GET|POST|DELETE) )?(/(?:v1/|mcp|healthz|readyz|metrics)[A-Za-z0-9/{}]*)")
 )
 
@@ -104,7 +104,7 @@ func TestDocs_NameOnlyWhatExists(t *testing.T) {
 		case strings.HasSuffix(rel, ".go") && !strings.HasSuffix(rel, "_test.go"):
 			source.Write(content)
 		case rel == "Makefile":
-			for _, m := range regexp.MustCompile(`(?m)^([a-z]+):.* ## `).FindAllSubmatch(content, -1) {
+			for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z0-9]*):.* ## `).FindAllSubmatch(content, -1) {
 				p.targets = append(p.targets, string(m[1]))
 			}
 		}

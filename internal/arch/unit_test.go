@@ -114,7 +114,7 @@ func source(t testing.TB, rel, name, code string) *unit {
 func units(t testing.TB) []*unit {
 	t.Helper()
 	var all []*unit
-	for _, p := range goList(t, "./...") {
+	for _, p := range goList(t, "-tags=e2e", "./...") {
 		names := append(append(append([]string(nil), p.GoFiles...), p.TestGoFiles...), p.XTestGoFiles...)
 		all = append(all, parseUnit(t, p.rel(), names, func(name string) any { return readFile(t, filepath.Join(p.Dir, name)) }))
 	}
