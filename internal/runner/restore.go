@@ -29,6 +29,9 @@ func (r *Runner) restore(ctx context.Context) error {
 	if err := r.restoreRules(ctx); err != nil {
 		return err
 	}
+	if err := r.restoreNames(ctx); err != nil {
+		return err
+	}
 	if err := r.restoreWakes(ctx); err != nil {
 		return err
 	}
@@ -55,6 +58,23 @@ func (r *Runner) restoreRules(ctx context.Context) error {
 		}
 		if len(recs) < q.Limit {
 			r.policy.Store(r.rules.Latest())
+			return nil
+		}
+	}
+}
+
+// restoreNames notes which scopes have a row.
+func (r *Runner) restoreNames(ctx context.Context) error {
+	after := ""
+	for {
+		names, err := r.store.ScopeNames(ctx, after, readLimit)
+		if err != nil {
+			return fmt.Errorf("read the names of scopes: %w", err)
+		}
+		for _, after = range names {
+			r.mem.rowWritten(after)
+		}
+		if len(names) < readLimit {
 			return nil
 		}
 	}

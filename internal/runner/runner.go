@@ -51,8 +51,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 
 	MaxScopes          int           // states kept in memory; 0 is 200,000
-	CheckpointRecords  int           // records after which states are saved; 0 is 50,000
-	CheckpointInterval time.Duration // time after which dirty states are saved; 0 is 30 s
+	CheckpointRecords  int           // records after which states are saved; 0 is 300,000
+	CheckpointInterval time.Duration // time after which dirty states are saved; 0 is 60 s
 }
 
 // Runner is the loop. It is used once.
@@ -90,10 +90,10 @@ func New(opt Options) *Runner {
 		opt.MaxScopes = 200_000
 	}
 	if opt.CheckpointRecords == 0 {
-		opt.CheckpointRecords = 50_000
+		opt.CheckpointRecords = 300_000
 	}
 	if opt.CheckpointInterval == 0 {
-		opt.CheckpointInterval = 30 * time.Second
+		opt.CheckpointInterval = time.Minute
 	}
 	r := &Runner{
 		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer), opt: opt,

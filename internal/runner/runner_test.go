@@ -406,7 +406,7 @@ func TestRunner_ShedEventsAreTold(t *testing.T) {
 		synctest.Wait()
 		w.want("act", "settled flush 2", "decision interrupt", "shed")
 		w.want("few")
-		time.Sleep(31 * time.Second)
+		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		w.want("few", "shed")
 		many := make([]string, 1002)

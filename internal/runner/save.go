@@ -162,6 +162,7 @@ func (r *Runner) saveDone(chunk saved) {
 		if s.name == row.Scope {
 			s.state.Seen.MarkStored(chunk.sealed[i])
 			s.saved = row.Position
+			r.mem.rowWritten(s.name)
 			s.dirty = s.state.Position != row.Position
 		}
 		i++

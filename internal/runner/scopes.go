@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -34,11 +35,26 @@ type memory struct {
 	wakes  wakeHeap
 	recent *list.List // loaded scopes, the longest idle first
 	open   int        // scopes with an open window
+
+	// stored are the scopes that may have a row, by a hash of their names: a
+	// scope that is new costs no look into the store.
+	stored map[uint64]struct{}
+	seed   maphash.Seed
 }
 
 func newMemory() memory {
-	return memory{byName: make(map[string]*scope), recent: list.New()}
+	return memory{
+		byName: make(map[string]*scope), recent: list.New(),
+		stored: make(map[uint64]struct{}), seed: maphash.MakeSeed(),
+	}
 }
+
+func (m *memory) hasRow(name string) bool {
+	_, ok := m.stored[maphash.String(m.seed, name)]
+	return ok
+}
+
+func (m *memory) rowWritten(name string) { m.stored[maphash.String(m.seed, name)] = struct{}{} }
 
 // wakeAt (re)arms the time at which the scope must be looked at.
 func (m *memory) wakeAt(s *scope, at engine.Time, armed bool) {
@@ -130,6 +146,9 @@ func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
 // readState reads a scope's row. A row is a hint: one that is damaged is made
 // again from the log.
 func (r *Runner) readState(ctx context.Context, name string) (*engine.State, engine.Position, error) {
+	if !r.mem.hasRow(name) {
+		return engine.NewState(name), 0, nil
+	}
 	row, err := r.store.LoadState(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return engine.NewState(name), 0, nil
