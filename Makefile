@@ -16,6 +16,8 @@ BENCHSTAT_VERSION     := v0.0.0-20260908200009-22c9c6c9d4da
 ARGS     ?=
 KILLS    ?= 100
 FUZZTIME ?= 10s
+MINUTES  ?= 15
+LAWS     ?= 5000
 BENCH    ?= .
 COUNT    ?= 6
 PKG      ?= ./...
@@ -47,7 +49,14 @@ test: ## Vet, then run every test with the race detector, in random order
 	@.ci/need curl cc
 	$(STATIC) $(GO) vet ./...
 	$(RACE) $(GO) test -race -shuffle=on -timeout=15m $(PKG)
+	$(STATIC) $(GO) test -count=1 -run='^TestLaw' -timeout=15m ./internal/engine -rapid.checks=$(LAWS)
+	$(STATIC) $(GO) test -count=1 -run='^TestServe_IdleMemory$$' ./cmd/attend
 	@$(if $(filter ./...,$(PKG)),.ci/e2e)
+
+.PHONY: soak
+soak: ## Keep streams open for MINUTES, past every timeout there may be
+	@.ci/need curl
+	ATTEND_SOAK_MINUTES=$(MINUTES) $(GO) test -tags 'e2e soak' -run '^TestSoak$$' -count=1 -v -timeout=0 ./e2e
 
 .PHONY: e2e
 e2e: ## Real MCP clients from npm, Go's and curl, and the conformance tool, against the binary

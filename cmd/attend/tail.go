@@ -63,7 +63,7 @@ crash, and none is ever left out. Once the file exists it wins over --from.`,
 	flags.VarP(&t.output, "output", "o", "what to print: readable text, or one JSON object a line")
 	flags.StringArrayVar(&t.scopes, "scope", nil, "only scopes that match this glob; may be repeated")
 	flags.StringSliceVar(&t.routes, "route", nil, "only these routes: interrupt, queue, note, ask, skip")
-	flags.StringSliceVar(&t.kinds, "kind", nil, "decision (the default), deadLetter, or both")
+	flags.StringSliceVar(&t.kinds, "kind", nil, "decision (the default) or deadLetter; for both: decision,deadLetter")
 	flags.StringVar(&t.from, "from", fromNow, "where to begin: start, now, or a cursor")
 	flags.StringVar(&t.cursorFile, "cursor-file", "", "remember in this file how far it came")
 	flags.BoolVar(&t.once, "once", false, "print what is there and end")
