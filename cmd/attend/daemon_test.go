@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,12 @@ type served struct {
 	stderr *syncBuffer
 }
 
+// ofTheTests says whether a variable is for the tests: a daemon refuses ATTEND_
+// variables that it does not know.
+func ofTheTests(variable string) bool {
+	return strings.HasPrefix(variable, "ATTEND_REQUIRE_") || strings.HasPrefix(variable, "ATTEND_CRASH_")
+}
+
 // serve starts `attend serve` and returns when it listens.
 func serve(dir string, env []string, args ...string) (*served, error) {
 	bin, err := exec.LookPath("attend") // the test binary, under the command's name
@@ -31,7 +38,7 @@ func serve(dir string, env []string, args ...string) (*served, error) {
 		return nil, err
 	}
 	s := &served{cmd: exec.Command(bin, append([]string{"serve"}, args...)...), stderr: new(syncBuffer)}
-	s.cmd.Dir, s.cmd.Env, s.cmd.Stderr = dir, env, s.stderr
+	s.cmd.Dir, s.cmd.Env, s.cmd.Stderr = dir, slices.DeleteFunc(slices.Clone(env), ofTheTests), s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
