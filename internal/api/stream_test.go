@@ -223,6 +223,28 @@ func TestStream_SaysWhatIsNoLongerKept(t *testing.T) {
 	})
 }
 
+func TestStream_SaysWhatIsLostLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(agedLog)
+		w := newWorldOver(t, func(st *memory.Store) store.Log { log.Log = st; return log })
+		s := w.stream("?after=start")
+		synctest.Wait()
+		w.whole("chat:1", "w1", engine.Queue)
+		synctest.Wait()
+		head, err := w.store.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.before = head.Position + 3 // retention is faster than the stream
+		w.whole("chat:1", "w2", engine.Queue)
+		w.whole("chat:1", "w3", engine.Queue)
+		synctest.Wait()
+		if got := s.told(); got != "decision w1, truncated, decision w3" {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
 func TestStream_IsKeptAliveAndMovesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -445,6 +467,26 @@ func TestStream_ASlowReaderIsKept(t *testing.T) {
 		}
 		if took := time.Since(began); took < 30*time.Second {
 			t.Errorf("it took %v, which is not slow", took)
+		}
+	})
+}
+
+func TestStream_NoDeadlineOfTheServerEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		lines := bufio.NewScanner(w.connect(""))
+		came := make(chan string, 1000)
+		go func() {
+			for lines.Scan() {
+				if event, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+					came <- event
+				}
+			}
+		}()
+		time.Sleep(time.Hour) //arch:sleep the bubble's clock
+		w.whole("chat:1", "w1", engine.Queue)
+		if event := <-came; event != "decision" {
+			t.Errorf("after an hour: %q", event)
 		}
 	})
 }
