@@ -114,30 +114,34 @@ func TestStreams_AThousandAtOnce(t *testing.T) {
 	eventually(t, "all of them are gone", func() bool { return d.gauge("attend_event_streams") == 0 })
 }
 
-// gauged counts writes in progress and bytes written.
-type gauged struct {
+// gated lets an answer pass up to some size; then it waits at the gate.
+type gated struct {
 	http.ResponseWriter
-	busy, total *atomic.Int64
+	left    int
+	waiting *atomic.Int64
+	gate    <-chan struct{}
 }
 
-func (g *gauged) Write(b []byte) (int, error) {
-	g.busy.Add(1)
-	n, err := g.ResponseWriter.Write(b)
-	g.total.Add(int64(n))
-	g.busy.Add(-1)
-	return n, err
+func (g *gated) Write(b []byte) (int, error) {
+	if g.left -= len(b); g.left < 0 {
+		g.waiting.Add(1)
+		<-g.gate
+		g.waiting.Add(-1)
+	}
+	return g.ResponseWriter.Write(b)
 }
 
-func (g *gauged) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+func (g *gated) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
 func TestStreams_StuckReadersCostLittleAndLoseNothing(t *testing.T) {
-	const readers, events, size = 20, 120, 100 << 10
-	var busy, total atomic.Int64
+	const readers, events, size = 8, 120, 100 << 10
+	var waiting atomic.Int64
+	gate := make(chan struct{})
 	d := newDaemon(t, settings{
-		options: func(o *Options) { o.WriteWait = 3 * time.Second },
+		options: func(o *Options) { o.WriteWait = 2 * time.Second },
 		wrap: func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				next.ServeHTTP(&gauged{w, &busy, &total}, r)
+				next.ServeHTTP(&gated{w, 3 * size / 2, &waiting, gate}, r)
 			})
 		},
 	})
@@ -150,17 +154,12 @@ func TestStreams_StuckReadersCostLittleAndLoseNothing(t *testing.T) {
 	for range readers {
 		stuck = append(stuck, d.dial(fmt.Sprintf(`%s,"cursor":%q`, decisions, from)))
 	}
-	last := int64(-1)
-	eventually(t, "all are stuck in a write", func() bool {
-		now := total.Load()
-		same := now == last
-		last = now
-		return same && now > 0 && busy.Load() == readers
-	})
+	eventually(t, "all are in the middle of an event", func() bool { return waiting.Load() == readers })
 	if each := (inUse() - before) / readers; each > 1<<20 {
 		t.Errorf("a stuck reader with %d bytes to come takes %d", events*size, each)
 	}
-	eventually(t, "they are cut off", func() bool { return d.gauge("attend_event_streams") == 0 })
+	close(gate)
+	eventually(t, "they are cut off, for they still read nothing", func() bool { return d.gauge("attend_event_streams") == 0 })
 
 	// One comes to, reads what had still reached it, and comes back with the
 	// last cursor that it got whole.

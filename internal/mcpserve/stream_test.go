@@ -189,7 +189,7 @@ func TestStream_TruncatedAtTheStart(t *testing.T) {
 		"no cursor":                {decisions, 4, false},
 		"no cursor, an age":        {decisions + `,"maxAgeMs":1`, 4, false},
 		"kept":                     {cursor(d.cursor(2)), 2, false},
-		"kept, old enough":         {cursor(d.cursor(2)) + `,"maxAgeMs":3600000`, 2, false},
+		"kept, old enough":         {cursor(d.cursor(2)) + `,"maxAgeMs":7200000`, 2, false},
 		"no longer kept":           {cursor(d.cursor(1)), 2, true},
 		"too old":                  {cursor(d.cursor(2)) + `,"maxAgeMs":1000`, 4, true},
 		"too old, but at the head": {cursor(d.cursor(4)) + `,"maxAgeMs":1000`, 4, false},

@@ -92,12 +92,15 @@ func TestStepText(t *testing.T) {
 	for want, step := range map[string]*feed.StoryStep{
 		"1 event went to the judge: it had become quiet": {Settled: &engine.Settled{Reason: engine.ReasonPassiveQuiet, Events: []engine.Position{1}}},
 		"2 events went to the judge: somebody asked for it at once, with those that had been held; a silence covers them": {
-			Settled: &engine.Settled{Reason: engine.ReasonForced, Events: []engine.Position{1, 2}, Held: "w0", Silence: "s1"}},
+			Settled: &engine.Settled{Reason: engine.ReasonForced, Events: []engine.Position{1, 2}, Held: "w0", Silence: "s1"},
+		},
 		"attempt 2 failed: refused": {Failed: &engine.Failed{Attempt: 2, Why: "refused"}},
 		`the route is queue; the judge had said skip; judge "llm", changed by floor`: {Kind: engine.StepDecision, Verdict: &feed.StoryVerdict{Verdict: &engine.Verdict{
-			Route: engine.Queue, JudgedRoute: engine.Skip, Changed: []engine.Change{engine.ChangedByFloor}, Judge: &engine.JudgeName{Name: "llm"}, Confidence: &confident}}},
+			Route: engine.Queue, JudgedRoute: engine.Skip, Changed: []engine.Change{engine.ChangedByFloor}, Judge: &engine.JudgeName{Name: "llm"}, Confidence: &confident,
+		}}},
 		`the route is skip; no judge was asked, changed by silence`: {Kind: engine.StepDecision, Verdict: &feed.StoryVerdict{Verdict: &engine.Verdict{
-			Route: engine.Skip, Changed: []engine.Change{engine.ChangedBySilence}}}},
+			Route: engine.Skip, Changed: []engine.Change{engine.ChangedBySilence},
+		}}},
 		`attend gave up (judge) after 5 attempts: "no\nanswer"`: {DeadLetter: &engine.DeadLetter{Stage: "judge", Attempts: 5, Message: "no\nanswer"}},
 		"somebody asked for it to be judged again":              {Kind: engine.StepRequeue},
 		`captureFailed "too slow"`:                              {Kind: engine.StepTrace, Trace: &engine.Trace{Name: "captureFailed", Message: "too slow"}},
