@@ -53,6 +53,7 @@ are answered with an error that says so. Notes for people go to standard error.`
 			c.http.Transport = transport
 			return bridge.Run(cmd.Context(), bridge.Options{
 				Endpoint: c.base.JoinPath("mcp").String(),
+				At:       c.at,
 				Token:    c.token,
 				HTTP:     c.http,
 				In:       cmd.InOrStdin(),

@@ -34,7 +34,7 @@ func hostOf(t *testing.T, at, version string) *bridged {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, "mcp")
-	cmd.Env = append(os.Environ(), "ATTEND_URL="+at)
+	cmd.Env = append(withoutAttend(os.Environ()), "ATTEND_URL="+at)
 	log := new(syncBuffer)
 	cmd.Stderr = log
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).
@@ -95,7 +95,7 @@ func TestMCP_AHostOverStdio(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			dir := t.TempDir()
 			args := []string{"--store", "sqlite:attend.db", "--kinds", `{"message.*":"flush"}`}
-			daemon, err := serve(dir, append(os.Environ(), "ATTEND_PORT=0"), args...)
+			daemon, err := serve(dir, append(withoutAttend(os.Environ()), "ATTEND_PORT=0"), args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestMCP_AHostOverStdio(t *testing.T) {
 			if !errors.As(err, &wire) || !strings.Contains(wire.Message, "start it with `attend serve`") {
 				t.Fatalf("with no daemon: %v", err)
 			}
-			daemon, err = serve(dir, append(os.Environ(), "ATTEND_PORT="+at.Port()), args...)
+			daemon, err = serve(dir, append(withoutAttend(os.Environ()), "ATTEND_PORT="+at.Port()), args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestMCP_AHostOverStdio(t *testing.T) {
 
 // A wait that the host gives up ends in the daemon at once.
 func TestMCP_AWaitThatIsGivenUp(t *testing.T) {
-	daemon, err := serve(t.TempDir(), append(os.Environ(), "ATTEND_PORT=0"), "--store", "memory", "--kinds", `{"message.*":"flush"}`)
+	daemon, err := serve(t.TempDir(), append(withoutAttend(os.Environ()), "ATTEND_PORT=0"), "--store", "memory", "--kinds", `{"message.*":"flush"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestMCP_AWaitThatIsGivenUp(t *testing.T) {
 
 // Whatever is under way when the host goes ends with it.
 func TestMCP_TheHostGoes(t *testing.T) {
-	daemon, err := serve(t.TempDir(), append(os.Environ(), "ATTEND_PORT=0"), "--store", "memory", "--kinds", `{"message.*":"flush"}`)
+	daemon, err := serve(t.TempDir(), append(withoutAttend(os.Environ()), "ATTEND_PORT=0"), "--store", "memory", "--kinds", `{"message.*":"flush"}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,9 +43,10 @@ const (
 )
 
 // Options are what a bridge is made of. All of them are required, but for
-// Token.
+// At and Token.
 type Options struct {
 	Endpoint string       // of the daemon: http://127.0.0.1:8787/mcp
+	At       string       // where that is, for people; "" is Endpoint
 	Token    string       // sent as a bearer token; "" for none
 	HTTP     *http.Client // must not limit the time of a request: waits and streams are long
 	In       io.Reader    // lines from the host; when the context ends Run, a read may be left behind
@@ -68,6 +70,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Endpoint == "" || o.HTTP == nil || o.In == nil || o.Out == nil || o.Logger == nil {
 		return errors.New("bridge: an option is missing")
 	}
+	o.At = cmp.Or(o.At, o.Endpoint)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	b := &bridge{opts: o, log: o.Logger, out: newLineWriter(o.Out), session: session{confirmed: make(chan struct{}, 1)}}

@@ -51,12 +51,12 @@ func (b *bridge) trouble(err error) *trouble {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" { // before anything was sent
 		return &trouble{reason: "unreachable", text: fmt.Sprintf(
-			"attend does not answer at %s (%v): start it with `attend serve`, or set ATTEND_URL in %s to where it listens; then call again",
-			b.opts.Endpoint, err, entry)}
+			"attend does not answer at %s (%v): start it with `attend serve`, or set ATTEND_URL or ATTEND_SOCKET in %s to where it listens; then call again",
+			b.opts.At, err, entry)}
 	}
 	return &trouble{reason: "interrupted", text: fmt.Sprintf(
 		"the connection to attend at %s broke before the answer was there (%v): what was asked for may have been done; call again when attend is back",
-		b.opts.Endpoint, err)}
+		b.opts.At, err)}
 }
 
 // refusal is an answer that is not JSON-RPC.
@@ -107,14 +107,14 @@ func (b *bridge) refused(r *refusal) *trouble {
 	switch {
 	case r.status == http.StatusUnauthorized && b.opts.Token == "":
 		t.reason = "unauthorized"
-		t.text = fmt.Sprintf("attend at %s wants a token: set ATTEND_TOKEN in %s", b.opts.Endpoint, entry)
+		t.text = fmt.Sprintf("attend at %s wants a token: set ATTEND_TOKEN in %s", b.opts.At, entry)
 	case r.status == http.StatusUnauthorized:
 		t.reason = "unauthorized"
-		t.text = fmt.Sprintf("attend at %s does not take this token: set ATTEND_TOKEN in %s to the daemon's", b.opts.Endpoint, entry)
+		t.text = fmt.Sprintf("attend at %s does not take this token: set ATTEND_TOKEN in %s to the daemon's", b.opts.At, entry)
 	case r.alien:
-		t.text = fmt.Sprintf("what answers at %s does not speak MCP (%s): set ATTEND_URL in %s to where attend listens", b.opts.Endpoint, r.detail, entry)
+		t.text = fmt.Sprintf("what answers at %s does not speak MCP (%s): set ATTEND_URL in %s to where attend listens", b.opts.At, r.detail, entry)
 	default:
-		t.text = fmt.Sprintf("attend at %s answered %d: %s", b.opts.Endpoint, r.status, r.Error())
+		t.text = fmt.Sprintf("attend at %s answered %d: %s", b.opts.At, r.status, r.Error())
 	}
 	return t
 }

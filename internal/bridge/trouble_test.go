@@ -18,7 +18,7 @@ func TestTrouble_NoDaemon(t *testing.T) {
 		for range 2 {
 			h.say(ask)
 			h.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"attend does not answer at http://attend.test/mcp (dial tcp: connection refused): ` +
-				"start it with `attend serve`, or set ATTEND_URL in this server's entry in the host's configuration to where it listens; then call again" +
+				"start it with `attend serve`, or set ATTEND_URL or ATTEND_SOCKET in this server's entry in the host's configuration to where it listens; then call again" +
 				`","data":{"reason":"unreachable"}}}`)
 		}
 		h.say(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
@@ -80,7 +80,7 @@ func TestTrouble_WhatTheHostIsTold(t *testing.T) {
 }
 
 func TestTrouble_NoToken(t *testing.T) {
-	b := &bridge{opts: Options{Endpoint: "http://attend.test/mcp"}}
+	b := &bridge{opts: Options{At: "http://attend.test/mcp"}}
 	if got := b.trouble(&refusal{status: 401}); !strings.Contains(got.text, "wants a token: set ATTEND_TOKEN") {
 		t.Errorf("got %q", got.text)
 	}
