@@ -1,7 +1,7 @@
 // What a host does with attend, told once for every client.
 import assert from 'node:assert/strict';
 import { connect } from './connect.mjs';
-import { daemon, until } from './daemon.mjs';
+import { daemon, until, within } from './daemon.mjs';
 
 const decision = 'attention.decision';
 const ids = (answer) => answer.decisions.map((d) => d.id);
@@ -97,7 +97,7 @@ export async function wait(c) {
   const never = ask({ ack: first.ack }, lost.signal).then(() => 'an answer', () => 'none');
   await until('the answer is lost', () => c.lostAnswers() === 1);
   lost.abort('it takes too long');
-  assert.equal(await never, 'none');
+  assert.equal(await within('the lost call', never), 'none');
 
   const again = await ask({});
   assert.deepEqual([ids(again), again.redelivered], [[second], true]);
@@ -111,10 +111,10 @@ export async function two(c) {
   const older = ask();
   await daemon.becomes('attend_mcp_waits', 1);
   const newer = ask();
-  const ended = await older;
+  const ended = await within('the older call', older);
   assert.deepEqual([ended.decisions, ended.timedOut], [[], false]);
   const want = await daemon.push('chat:two', 'for the newer');
-  assert.deepEqual(ids(await newer), want);
+  assert.deepEqual(ids(await within('the newer call', newer)), want);
 }
 
 /** A wait that is given up ends in the daemon at once. */
@@ -124,7 +124,7 @@ export async function giveUp(c) {
     const ended = c.tool('attend_wait', { timeoutMs: 240_000 }, control.signal).catch(() => 'given up');
     await daemon.becomes('attend_mcp_waits', 1);
     control.abort('changed my mind');
-    assert.equal(await ended, 'given up');
+    assert.equal(await within('the call', ended), 'given up');
     return daemon.becomes('attend_mcp_waits', 0);
   });
   assert.deepEqual(c.errors, []);
@@ -169,7 +169,7 @@ export async function crash(c) {
   await daemon.becomes('attend_mcp_waits', 1);
   await daemon.crash();
   given.abort('the daemon died'); // some clients never notice
-  await cut;
+  await within('the cut call', cut);
   if (c.hasSession) c = await connect(c.name, daemon);
 
   const after = await daemon.push('chat:crash', 'd', 'e');

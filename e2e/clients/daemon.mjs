@@ -72,6 +72,13 @@ async function drive(word) {
   assert.equal(value, 'done', `the driver could not ${word}: ${value}`);
 }
 
+/** within is a promise that must come to an end. */
+export function within(what, promise) {
+  let timer;
+  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`${what}: still not over`)), patience); });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
 /** until polls until a condition gives something true, and returns that. */
 export async function until(what, condition, every = 5) {
   for (const end = performance.now() + patience; ;) {

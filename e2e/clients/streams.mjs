@@ -2,7 +2,7 @@
 // its own request.
 import assert from 'node:assert/strict';
 import { connect } from './connect.mjs';
-import { daemon, until } from './daemon.mjs';
+import { daemon, until, within } from './daemon.mjs';
 import { soon } from './calls.mjs';
 
 const decision = 'attention.decision';
@@ -43,13 +43,13 @@ export async function streams(c) {
   for (const n of c.notifications) assert.ok([wide.id, narrow.id].includes(n.subscription), `${n.kind} of ${n.subscription}`);
 
   wide.cancel();
-  assert.ok((await wide.ended).error);
+  assert.ok((await within('the cancelled stream', wide.ended)).error);
   await daemon.becomes(open, 1);
   await daemon.push('chat:s2', 'three');
   await until('the other goes on', () => narrow.notices().length === 2);
   assert.deepEqual([wide.notices(), narrow.notices()], [['one', 'two'], ['two', 'three']]);
   narrow.cancel();
-  await narrow.ended;
+  await within('the other', narrow.ended);
   await daemon.becomes(open, 0);
   assert.deepEqual(c.errors, []);
 }
@@ -92,7 +92,7 @@ export async function stop(c) {
   await daemon.push('chat:stop', 'before the end');
   await daemon.terminate();
   for (const stream of [first, second]) {
-    const { result, error } = await stream.ended;
+    const { result, error } = await within('the stream', stream.ended);
     assert.ok(result, `${error}`);
     assert.equal(result._meta['io.modelcontextprotocol/subscriptionId'], stream.id);
     assert.deepEqual(stream.notices(), ['before the end']);
@@ -108,7 +108,7 @@ export async function resume(c) {
   const { cursor } = stream.heard('event')[1].params; // as if the third had been lost
   await daemon.crash();
   stream.cancel(); // some clients never notice
-  await stream.ended;
+  await within('the stream', stream.ended);
   if (c.hasSession) c = await connect(c.name, daemon);
 
   await daemon.push('chat:resume', 'd');
@@ -117,7 +117,7 @@ export async function resume(c) {
   await until('all have come', () => again.notices().length >= 3);
   assert.deepEqual(again.notices(), ['c', 'd', 'e']);
   again.cancel();
-  await again.ended;
+  await within('the new stream', again.ended);
   return c;
 }
 
@@ -129,7 +129,7 @@ export async function heartbeat(c) {
   assert.ok(beat.params.cursor);
   assert.notEqual(beat.params.cursor, stream.heard('active')[0].params.cursor, 'the cursor does not move');
   stream.cancel();
-  await stream.ended;
+  await within('the stream', stream.ended);
 }
 
 /** subscriptions/listen, in the revision that has it. */
