@@ -13,23 +13,25 @@ import (
 )
 
 const (
-	viewOpen    = `"open":{"events":3,"acts":1,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[{"reason":"closing","at":1764547202000,"event":"e1"}]},"held":null,"judging":null,"lanes":null,"policy":1`
+	viewOpen    = `"open":{"events":3,"acts":1,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[{"reason":"age","at":1764547230000,"event":"e1"},{"reason":"closing","at":1764547202000,"event":"e1"}]},"held":null,"judging":null,"lanes":null,"policy":1`
 	viewJudging = `"open":null,"held":null,"judging":{"id":"w1","attempt":2,"since":null,"retryAt":1764547205000},"lanes":null,"policy":1`
+	viewQuiet   = `"open":{"events":2,"acts":0,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[]},"held":null,"judging":null,"lanes":null,"policy":1`
 	viewHeld    = `"open":null,"held":{"id":"w2","until":1764547260000,"waits":1},"judging":null,"lanes":null,"policy":1`
 )
 
 func TestScopes_TextAndContent(t *testing.T) {
 	d := newDaemon(t, settings{})
-	d.scopes.names = []string{"a", "b", "c", "d"}
-	d.scopes.views = map[string]string{"a": viewOpen, "b": viewJudging, "c": viewHeld}
+	d.scopes.names = []string{"a", "b", "c", "d", "e"}
+	d.scopes.views = map[string]string{"a": viewOpen, "b": viewJudging, "c": viewHeld, "e": viewQuiet}
 	for _, era := range []string{legacy, modern} {
 		text, out := d.use(era, "attend_scopes", `{}`)
 		d.fits("attend_scopes.output", out)
-		want := `4 scopes, by name.
-"a": 3 events open since 2025-12-01T00:00:00.000Z, of which 1 act; to be judged at 2025-12-01T00:00:02.000Z (closing).
+		want := `5 scopes, by name.
+"a": 3 events open since 2025-12-01T00:00:00.000Z, 1 of which may call for you; to be judged at 2025-12-01T00:00:02.000Z (closing) unless more comes.
 "b": w1 is being judged, attempt 2 starts at 2025-12-01T00:00:05.000Z.
 "c": w2 is held until 2025-12-01T00:01:00.000Z, time 1, since more is expected.
 "d": nothing is going on.
+"e": 2 events open since 2025-12-01T00:00:00.000Z, none of which calls for anybody.
 `
 		if diff := cmp.Diff(want, text.Content[0].Text); diff != "" {
 			t.Error(diff)

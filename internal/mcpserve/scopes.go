@@ -186,17 +186,9 @@ func before(prefix string) string {
 
 // scopeShown is S, as far as it is told in words.
 type scopeShown struct {
-	Scope string `json:"scope"`
-	Open  *struct {
-		Events    int         `json:"events"`
-		Acts      int         `json:"acts"`
-		Since     engine.Time `json:"since"`
-		Deadlines []struct {
-			Reason engine.Reason `json:"reason"`
-			At     engine.Time   `json:"at"`
-		} `json:"deadlines"`
-	} `json:"open"`
-	Held *struct {
+	Scope string     `json:"scope"`
+	Open  *openShown `json:"open"`
+	Held  *struct {
 		ID    string      `json:"id"`
 		Until engine.Time `json:"until"`
 		Waits int         `json:"waits"`
@@ -206,4 +198,16 @@ type scopeShown struct {
 		Attempt int          `json:"attempt"`
 		RetryAt *engine.Time `json:"retryAt"`
 	} `json:"judging"`
+}
+
+type openShown struct {
+	Events    int             `json:"events"`
+	Acts      int             `json:"acts"`
+	Since     engine.Time     `json:"since"`
+	Deadlines []deadlineShown `json:"deadlines"`
+}
+
+type deadlineShown struct {
+	Reason engine.Reason `json:"reason"`
+	At     engine.Time   `json:"at"`
 }

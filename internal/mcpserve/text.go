@@ -1,7 +1,9 @@
 package mcpserve
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"attend/internal/engine"
@@ -120,11 +122,7 @@ func writeScope(b *strings.Builder, s *scopeShown) {
 	fmt.Fprintf(b, "%q: ", s.Scope)
 	var parts []string
 	if s.Open != nil {
-		part := fmt.Sprintf("%s open since %s, of which %s", counted(s.Open.Events, "event"), timestamp(s.Open.Since), counted(s.Open.Acts, "act"))
-		for _, d := range s.Open.Deadlines {
-			part += fmt.Sprintf("; to be judged at %s (%s)", timestamp(d.At), d.Reason)
-		}
-		parts = append(parts, part)
+		parts = append(parts, openText(s.Open))
 	}
 	if j := s.Judging; j != nil {
 		part := fmt.Sprintf("%s is being judged, attempt %d", j.ID, j.Attempt)
@@ -140,6 +138,20 @@ func writeScope(b *strings.Builder, s *scopeShown) {
 		parts = append(parts, "nothing is going on")
 	}
 	b.WriteString(strings.Join(parts, ". ") + ".\n")
+}
+
+// openText tells of an open window, and when it is due if nothing more comes.
+func openText(o *openShown) string {
+	text := fmt.Sprintf("%s open since %s", counted(o.Events, "event"), timestamp(o.Since))
+	if o.Acts == 0 {
+		return text + ", none of which calls for anybody"
+	}
+	text += fmt.Sprintf(", %d of which may call for you", o.Acts)
+	if len(o.Deadlines) > 0 {
+		first := slices.MinFunc(o.Deadlines, func(a, b deadlineShown) int { return cmp.Compare(a.At, b.At) })
+		text += fmt.Sprintf("; to be judged at %s (%s) unless more comes", timestamp(first.At), first.Reason)
+	}
+	return text
 }
 
 func counted(n int, what string) string {
