@@ -213,3 +213,78 @@ func mutateSettled(t *rapid.T, before []engine.Record, s engine.Settled) *engine
 	}
 	return &s
 }
+
+// A record that differs from what the fold made says so: each of these alone.
+func TestApply_TellsWhereARecordDiffers(t *testing.T) {
+	const input = "judge pure waits\npolicy waitHorizonMs=50000\n0 event closing a e1\n5000 event consequence a c1\n5000 event closing a e2\n90000 event closing a e3\n"
+	differs := map[string]func(*engine.Step){
+		"":              func(*engine.Step) {},
+		"window":        func(st *engine.Step) { st.Settled.Window = "other" },
+		"reason":        func(st *engine.Step) { st.Settled.Reason = engine.ReasonAge },
+		"trigger":       func(st *engine.Step) { st.Settled.Trigger = engine.TriggerFlush },
+		"held":          func(st *engine.Step) { st.Settled.Held = "other" },
+		"due":           func(st *engine.Step) { st.Settled.Due-- },
+		"silence":       func(st *engine.Step) { st.Settled.Silence = "other" },
+		"events":        func(st *engine.Step) { st.Settled.Events = st.Settled.Events[1:] },
+		"route":         func(st *engine.Step) { st.Verdict.Route, st.Verdict.HeldUntil = engine.Note, 0 },
+		"how long":      func(st *engine.Step) { st.Verdict.HeldUntil++ },
+		"a dead letter": nil,
+	}
+	for name, change := range differs {
+		t.Run(name, func(t *testing.T) {
+			told := tell(t, input)
+			settle, verdict := lastMerge(t, told.rec.log)
+			s := engine.NewState("s")
+			var out engine.Outcome
+			for i, rec := range told.rec.log[:verdict+1] {
+				if rec.Scope == "" {
+					continue
+				}
+				if i == settle || i == verdict {
+					rec.Step = copyStep(t, rec.Step)
+				}
+				switch {
+				case change == nil && i == verdict:
+					rec.Step = &engine.Step{Kind: engine.StepDeadLetter, DeadLetter: &engine.DeadLetter{Stage: engine.StageJudge, WindowID: rec.Step.Window}}
+				case change != nil && (i == settle && !about(name) || i == verdict && about(name)):
+					change(rec.Step)
+				}
+				if out = s.Apply(told.world.Rules(), &rec); out.Diverged != "" {
+					break
+				}
+			}
+			if (out.Diverged != "") != (name != "") {
+				t.Errorf("diverged: %q", out.Diverged)
+			}
+		})
+	}
+}
+
+// about reports whether a change is one of the verdict.
+func about(change string) bool { return change == "route" || change == "how long" }
+
+// lastMerge finds the settle that took in a held window and was answered wait,
+// and that answer.
+func lastMerge(t *testing.T, log []engine.Record) (settle, verdict int) {
+	t.Helper()
+	for i := len(log) - 2; i > 0; i-- {
+		if st := log[i].Step; st != nil && st.Settled != nil && st.Settled.Held != "" && log[i+1].Step.Kind == engine.StepWait {
+			return i, i + 1
+		}
+	}
+	t.Fatal("no window was merged and held again")
+	return 0, 0
+}
+
+func copyStep(t *testing.T, st *engine.Step) *engine.Step {
+	t.Helper()
+	b, err := engine.EncodeStep(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := engine.DecodeStep(b, engine.Format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
