@@ -107,7 +107,7 @@ func (e *hostEntry) transport(t *testing.T) mcp.Transport {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, e.Args...)
-	cmd.Env = withoutAttend(os.Environ())
+	cmd.Env = append(withoutAttend(os.Environ()), raceSleepsNot)
 	for name, value := range e.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

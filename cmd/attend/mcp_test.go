@@ -19,6 +19,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// raceSleepsNot has a binary with the race detector end at once: else it sleeps
+// for a second first.
+const raceSleepsNot = "GORACE=atexit_sleep_ms=0"
+
 // bridged is a host that has started `attend mcp`.
 type bridged struct {
 	t       *testing.T
@@ -34,7 +38,7 @@ func hostOf(t *testing.T, at, version string) *bridged {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, "mcp")
-	cmd.Env = append(withoutAttend(os.Environ()), "ATTEND_URL="+at)
+	cmd.Env = append(withoutAttend(os.Environ()), "ATTEND_URL="+at, raceSleepsNot)
 	log := new(syncBuffer)
 	cmd.Stderr = log
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).
