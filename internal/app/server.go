@@ -46,7 +46,9 @@ func (a *App) buildServer() error {
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), // broken clients, for the most part
+		// Else OPTIONS * is answered before the guard has seen it.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), // broken clients, for the most part
 	}
 	return nil
 }

@@ -3,6 +3,9 @@ package mcpserve
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -74,6 +77,9 @@ func (s *Server) callFlush(ctx context.Context, caller *Caller, members map[stri
 	if bad := member(members, "scope", &scope); bad != nil {
 		return nil, bad
 	}
+	if bad := checkScope(scope); bad != nil {
+		return nil, bad
+	}
 	if !caller.may(RightIngest, scope) {
 		return nil, notYours(scope, "flush")
 	}
@@ -82,4 +88,19 @@ func (s *Server) callFlush(ctx context.Context, caller *Caller, members map[stri
 		return nil, err
 	}
 	return &answered{structured: flushResult{scope, marked}, text: flushText(scope, marked)}, nil
+}
+
+// maxScope is how many bytes a scope may have, as a line of ingest.
+const maxScope = 512
+
+// checkScope finds what no scope can be, so that the caller is told and not
+// the log asked.
+func checkScope(scope string) *fault {
+	switch {
+	case len(scope) > maxScope:
+		return &fault{"/scope", fmt.Sprintf("has %d bytes: at most %d", len(scope), maxScope)}
+	case strings.ContainsFunc(scope, unicode.IsControl):
+		return &fault{"/scope", "holds a control character, which no scope has"}
+	}
+	return nil
 }

@@ -219,6 +219,8 @@ func TestTools_Faults(t *testing.T) {
 		{"attend_push", `{"events":{"scope":"a","name":"x"}}`, "/events: must be a list of 1 to 1000 entries"},
 		{"attend_flush", `{}`, "/scope: is required"},
 		{"attend_flush", `{"scope":""}`, "/scope: must be a string of 1 to 512 characters"},
+		{"attend_flush", `{"scope":"a\u0001b"}`, "/scope: holds a control character, which no scope has"},
+		{"attend_flush", `{"scope":"` + strings.Repeat("é", 300) + `"}`, "/scope: has 600 bytes: at most 512"},
 		{"attend_flush", `[]`, "the arguments must be an object"},
 	} {
 		c2, out := d.use(modern, c.tool, c.args)
