@@ -158,3 +158,31 @@ func TestRules_Policies(t *testing.T) {
 		t.Errorf("%d policies", n)
 	}
 }
+
+// A silence that is read twice is one; one that is ended keeps its beginning;
+// the end of one that is not known is nothing.
+func TestRules_Silences(t *testing.T) {
+	r := engine.NewRules(nil, nil)
+	apply := func(stamp engine.Time, s engine.Silence) {
+		t.Helper()
+		if err := r.Apply(engine.Record{Stamp: stamp, Step: &engine.Step{Kind: engine.StepSilence, Silence: &s}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(10, engine.Silence{ID: "a", Scope: "*", Until: 100})
+	apply(20, engine.Silence{ID: "b", Scope: "*", Until: 100})
+	apply(30, engine.Silence{ID: "a", Scope: "*", Until: 500})
+	apply(40, engine.Silence{ID: "b", Ended: true})
+	apply(50, engine.Silence{ID: "c", Ended: true})
+	apply(60, engine.Silence{ID: "b", Ended: true})
+	got := r.Silences()
+	want := []engine.Silence{{ID: "a", Scope: "*", Since: 10, Until: 100}, {ID: "b", Scope: "*", Since: 20, Until: 41}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, st := range []*engine.Step{nil, {Kind: engine.StepFlush}, {Kind: engine.StepSilence}, {Kind: engine.StepPolicy}} {
+		if err := r.Apply(engine.Record{Stamp: 70, Step: st}); err != nil || len(r.Silences()) != 2 || len(r.Policies()) != 0 {
+			t.Errorf("%+v: %v", st, err)
+		}
+	}
+}
