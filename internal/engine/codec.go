@@ -97,6 +97,9 @@ func decodeStored(r *Rules, body []byte, format int) (*State, *storedState, erro
 	if err := json.Unmarshal(body, &st); err != nil {
 		return nil, nil, fmt.Errorf("decode state: %w", err)
 	}
+	if st.Held != nil && len(st.Held.Members) == 0 {
+		return nil, nil, fmt.Errorf("decode state of %q: the held window has no events", st.Scope)
+	}
 	s := &State{
 		Scope: st.Scope, Position: st.Position, Time: st.Time, LastStep: st.LastStep,
 		Held: st.Held, Slot: st.Slot, FreedAt: st.FreedAt, Requeued: st.Requeued, Recent: st.Recent,

@@ -251,7 +251,9 @@ func (s *State) settle(trigger Trigger, d Deadline, due Time) Pending {
 	for i := range p.Members {
 		st.Events[i] = p.Members[i].Position
 	}
-	st.FirstSeen = p.Members[0].SeenAt
+	if len(p.Members) > 0 {
+		st.FirstSeen = p.Members[0].SeenAt
+	}
 	st.MayWait = trigger == TriggerDeadline && d.Reason != ReasonFlush && d.Reason != ReasonForced
 	p.Settled = st
 	s.Open, s.Held = Open{}, nil
