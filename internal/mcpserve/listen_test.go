@@ -92,6 +92,13 @@ func TestListen_Refuses(t *testing.T) {
 	}
 }
 
+// told is how many changes a session's client knows of.
+func (d *daemon) told(session http.Header) uint64 {
+	d.server.sessions.mu.Lock()
+	defer d.server.sessions.mu.Unlock()
+	return d.server.sessions.byID[session.Get(headerSession)].told
+}
+
 // get opens the stream of a session.
 func (d *daemon) get(session http.Header) *reader {
 	d.t.Helper()
@@ -120,10 +127,14 @@ func TestGET_ToldOfChangedEventTypes(t *testing.T) {
 	r.want("list_changed")
 	d.server.NotifyEventTypesChanged()
 	r.want("list_changed")
+	eventually(t, "it is noted", func() bool { return d.told(session) == 4 })
+	again := d.get(session) // takes over, and has nothing to tell
+	<-again.comments
+	r.end()
 	other := d.get(d.initialize(nil)) // knows all that yet
 	<-other.comments
 	d.stop()
-	r.end()
+	again.end()
 	other.end()
 }
 
@@ -186,9 +197,13 @@ func TestGET_KeepsItsSession(t *testing.T) {
 	now.turn(5 * time.Hour)
 	r.close()
 	eventually(t, "it is closed", func() bool { return d.gauge("attend_mcp_listeners") == 0 })
+	now.turn(time.Hour - time.Millisecond)
+	if got := d.post(session, listBody); got.status != 200 {
+		t.Errorf("within an hour after it was closed: status %d", got.status)
+	}
 	now.turn(time.Hour)
 	if got := d.post(session, listBody); got.status != 404 {
-		t.Errorf("an hour after it was closed: status %d", got.status)
+		t.Errorf("after an idle hour: status %d", got.status)
 	}
 }
 

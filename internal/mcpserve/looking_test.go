@@ -82,7 +82,7 @@ func TestScopes_Pages(t *testing.T) {
 		t.Errorf("just as many as fit: %v in %d calls", first, calls)
 	}
 	d.scopes.asked = 0
-	if found, _ := d.listed(`"scope":"s24*","limit":5`); !slices.Equal(found, d.scopes.names[240:]) {
+	if found, _ := d.listed(`"scope":"s10*","limit":10`); !slices.Equal(found, d.scopes.names[100:110]) {
 		t.Errorf("by their beginning: %v", found)
 	}
 	if d.scopes.asked > 120 {
@@ -90,6 +90,29 @@ func TestScopes_Pages(t *testing.T) {
 	}
 	if _, out := d.use(modern, "attend_scopes", `{}`); len(out["scopes"].([]any)) != defaultScopes {
 		t.Errorf("without a limit: %d", len(out["scopes"].([]any)))
+	}
+}
+
+// A call looks at so many scopes; the next goes on from there. Scopes that the
+// caller may not see are passed over without a word.
+func TestScopes_LookAtSoManyAtATime(t *testing.T) {
+	from := &scopes{}
+	for i := range maxLookedAt + 500 {
+		from.names = append(from.names, fmt.Sprintf("s%05d", i))
+	}
+	from.names = append(from.names, "wanted")
+	q := &scopeQuery{globs: []string{"*wanted"}, limit: 10}
+	found, more, err := q.find(t.Context(), from)
+	if err != nil || len(found) != 0 || more != from.names[maxLookedAt-1] {
+		t.Errorf("%d found, more after %q (%v)", len(found), more, err)
+	}
+	q.after = more
+	if found, more, err = q.find(t.Context(), from); err != nil || len(found) != 1 || more != "" {
+		t.Errorf("then %d found, more after %q (%v)", len(found), more, err)
+	}
+	q = &scopeQuery{limit: 10, may: func(scope string) bool { return scope == "wanted" }}
+	if found, more, err = q.find(t.Context(), from); err != nil || len(found) != 1 || more != "" {
+		t.Errorf("of those it may see %d found, more after %q (%v)", len(found), more, err)
 	}
 }
 
