@@ -2,6 +2,7 @@ package mcpserve
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,10 +48,10 @@ func openSSE(w http.ResponseWriter, wait time.Duration) (*sse, error) {
 
 func (e *sse) extend() { _ = e.conn.SetWriteDeadline(time.Now().Add(e.wait)) }
 
-// message writes one JSON-RPC message. It goes out at the next flush at the
-// latest.
-func (e *sse) message(b []byte) error {
-	return e.put([]byte("event: message\ndata: "), b, []byte("\n\n"))
+// message writes one JSON-RPC message, given in parts. It goes out at the next
+// flush at the latest.
+func (e *sse) message(parts ...[]byte) error {
+	return e.put(slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")})...)
 }
 
 // comment writes a line that readers pass over.

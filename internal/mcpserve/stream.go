@@ -287,11 +287,13 @@ func (st *stream) cursor(at engine.Position) string {
 	return feed.Cursor{Epoch: st.epoch, Position: at}.Encode()
 }
 
-// event writes an occurrence with the place after it.
+// event writes an occurrence with the place after it. The occurrence is not
+// copied: many streams write the same one.
 func (st *stream) event(at engine.Position, occurrence json.RawMessage) error {
-	params := append(occurrence[:len(occurrence)-1:len(occurrence)-1], `,"cursor":"`...)
-	params = append(append(params, st.cursor(at)...), `"}`...)
-	if st.out.message(notification("notifications/events/event", st.id, params)) != nil {
+	const head = `{"jsonrpc":"2.0","method":"notifications/events/event","params":`
+	tail := append([]byte(`,"cursor":"`), st.cursor(at)...)
+	tail = append(append(append(tail, `","_meta":{"`+mcp.MetaKeySubscriptionID+`":`...), st.id...), `}}}`...)
+	if st.out.message([]byte(head), occurrence[:len(occurrence)-1], tail) != nil {
 		return errWrite
 	}
 	return nil
