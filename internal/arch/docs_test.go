@@ -86,8 +86,8 @@ func variables(source string) []string {
 		set[m[1]] = true
 	}
 	upper := regexp.MustCompile(`[A-Z]`)
-	for _, m := range regexp.MustCompile(`key: "([a-zA-Z]+)"|key[A-Z]\w+\s*= "([a-zA-Z]+)"`).FindAllStringSubmatch(source, -1) {
-		key := m[1] + m[2]
+	for _, m := range regexp.MustCompile(`key: "([a-zA-Z.]+)"|key[A-Z]\w+\s*= "([a-zA-Z]+)"`).FindAllStringSubmatch(source, -1) {
+		key := strings.ReplaceAll(m[1]+m[2], ".", "_")
 		set["ATTEND_"+strings.ToUpper(upper.ReplaceAllString(key, "_$0"))] = true
 	}
 	return slices.Collect(maps.Keys(set))
@@ -129,7 +129,7 @@ func TestDocs_RulesFail(t *testing.T) {
 	p := &project{
 		exists:    func(rel string) bool { return rel == "docs/mcp.md" || rel == "LICENSE" },
 		source:    `Name: "attend_settle_lag_seconds" r.Get("/v1/decisions/{id}") key: "actThreshold" "/metrics"`,
-		variables: variables(`key: "actThreshold"; const keyKinds  = "kinds"; os.Getenv("ATTEND_URL")`),
+		variables: variables(`key: "actThreshold" key: "field.pushEveryMs"; const keyKinds  = "kinds"; os.Getenv("ATTEND_URL")`),
 		targets:   []string{"test"},
 	}
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestDocs_RulesFail(t *testing.T) {
 		{"README.md", "[a](docs/mcp.md) [b](docs/mcp.md#x) [c](https://example.org/gone) [d](#here)\n", 0},
 		{"docs/x.md", "[a](mcp.md) [b](../LICENSE)\n", 0},
 		{"README.md", "`attend_settle_lag_seconds` `attend_settle_lag_seconds_bucket{le=\"1\"}` `make test` `GET /v1/decisions/{id}?x` `/metrics`\n", 0},
-		{"README.md", "ATTEND_ACT_THRESHOLD, ATTEND_KINDS, ATTEND_URL\n", 0},
+		{"README.md", "ATTEND_ACT_THRESHOLD, ATTEND_FIELD_PUSH_EVERY_MS, ATTEND_KINDS, ATTEND_URL\n", 0},
 
 		{"README.md", "[a](docs/gone.md)\n", 1},
 		{"docs/x.md", "[a](docs/mcp.md)\n", 1},

@@ -36,6 +36,9 @@ type Config struct {
 	Store Store
 	Judge string // its name
 
+	Field   Field
+	Context Context
+
 	LogLevel      slog.Level
 	LogFormat     string // "text" or "json"
 	ShutdownGrace time.Duration

@@ -7,9 +7,11 @@
 // environment variable whose name follows from the key: actThreshold is
 // ATTEND_ACT_THRESHOLD. Those that people type daily are flags too:
 // --act-threshold. A flag wins over a variable, a variable over the file, the
-// file over the default. An empty variable counts as unset. Lists and maps
-// (policy, scopes, floor, criteria, predicates) live in the file alone; kinds
-// may also come from a file of its own or inline from a flag or variable.
+// file over the default. An empty variable counts as unset. The scalars of the
+// Field stand under field in the file: scoring there is ATTEND_FIELD_SCORING
+// and --field-scoring. Lists and maps (policy, scopes, floor, criteria,
+// predicates, context) live in the file alone; kinds may also come from a file
+// of its own or inline from a flag or variable.
 //
 // # Mistakes
 //

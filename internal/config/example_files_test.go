@@ -119,9 +119,8 @@ func TestExamples_AttendYAML(t *testing.T) {
 		t.Errorf("attend.yaml differs from the defaults (-default +file):\n%s", diff)
 	}
 	keys := sections()
-	for _, s := range scalars() {
-		keys = append(keys, s.key)
-	}
+	keys = append(keys, scalarsOf("")...)
+	keys = append(keys, scalarsOf(keyField)...)
 	for _, s := range settings() {
 		keys = append(keys, s.name)
 	}
@@ -137,7 +136,7 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	b := exampleFile(t, "attend.yaml")
 	b = b[bytes.Index(b, []byte("\nhost:")):] // before it stand command lines
 	b = bytes.Replace(b, []byte("scopes: []\n"), []byte("scopes:\n"), 1)
-	b = regexp.MustCompile(`(?m)^# (token:|allowedHosts:|allowedOrigins:|guidance:|criteria:|predicates:|- |  )`).ReplaceAll(b, []byte("$1"))
+	b = regexp.MustCompile(`(?m)^# (token:|allowedHosts:|allowedOrigins:|guidance:|criteria:|predicates:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
 	t.Chdir(t.TempDir())
 	write(t, DefaultFile, string(b))
 	c, err := Load(nil, nil)
@@ -151,7 +150,8 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 		t.Errorf("with a socket: %v", err)
 	}
 	if c.Token == "" || len(c.AllowedHosts) == 0 || len(c.AllowedOrigins) == 0 || c.Settings.Guidance == "" ||
-		len(c.Settings.Criteria) == 0 || len(c.Settings.Predicates) == 0 || len(c.Scopes) == 0 {
+		len(c.Settings.Criteria) == 0 || len(c.Settings.Predicates) == 0 || len(c.Scopes) == 0 ||
+		c.Context.Attune == nil {
 		t.Errorf("something stayed a comment: %+v", c)
 	}
 }

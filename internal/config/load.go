@@ -57,7 +57,10 @@ type given struct {
 // load returns what could be read beside every mistake, so that a report can
 // go on.
 func load(flags *pflag.FlagSet, env []string) (*Config, Mistakes) {
-	l := &loader{c: &Config{Settings: engine.Defaults()}, values: viper.New()}
+	l := &loader{
+		c:      &Config{Settings: engine.Defaults()},
+		values: viper.NewWithOptions(viper.KeyDelimiter("\x00")), // a dot in a key is a part of it
+	}
 	root, r := l.readFile(l.path(flags, env))
 	l.layer(flags, env, root, r)
 	l.sections(root, r)
@@ -131,16 +134,14 @@ func (l *loader) merge(layer map[string]any) { _ = l.values.MergeConfigMap(layer
 
 // fromFile takes the scalars of attend.yaml and reports unknown keys.
 func (l *loader) fromFile(root *yaml.Node, r *reader) map[string]any {
-	all := scalars()
-	names := sections()
-	for _, s := range all {
-		names = append(names, s.key)
-	}
+	names := slices.Concat(sections(), scalarsOf(""))
 	layer := make(map[string]any)
 	for _, f := range r.fields(root, "", "an object of keys, as {port: 8787}") {
 		switch {
 		case !slices.Contains(names, f.name):
 			r.fail(f.key, label(f.name), "%s", unknownKey(f.name, names))
+		case f.name == keyField:
+			r.readFieldScalars(f.value, layer)
 		case slices.Contains(sections(), f.name) || isNull(f.value):
 		case f.name == keyKinds:
 			layer[f.name] = given{text: f.value.Value, place: r.place(f.value), key: f.name, node: f.value, dir: filepath.Dir(r.source)}
@@ -159,6 +160,9 @@ func unknownKey(name string, names []string) string {
 		if set.name == name {
 			return "is a setting of policy: write it under policy"
 		}
+	}
+	if slices.Contains(scalarsOf(keyField), name) {
+		return "is a setting of the Field: write it under field"
 	}
 	return "unknown key" + didYouMean(name, names)
 }
@@ -227,6 +231,7 @@ func (l *loader) sections(root *yaml.Node, r *reader) {
 			r.apply(set, n, set.name, &l.c.Settings)
 		}
 	}
+	l.c.Context = r.readContext(section(root, keyContext))
 }
 
 // section returns the value of a top-level key, nil when there is none.

@@ -38,11 +38,15 @@ func TestLoad_Precedence(t *testing.T) {
 			}
 			return fmt.Sprintf(`{"%s":"flush"}`, c.Kinds.Entries[0].Pattern)
 		}},
-		"actThreshold":    {"0.1", "0.2", "0.3", "0", func(c *Config) string { return fmt.Sprint(c.Settings.ActThreshold) }},
-		"guidance":        {"", "of variable", "of file", "", func(c *Config) string { return c.Settings.Guidance }},
-		"logLevel":        {"debug", "warn", "error", "info", func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }},
-		"logFormat":       {"json", "text", "json", "text", func(c *Config) string { return c.LogFormat }},
-		"shutdownGraceMs": {"", "2", "3", "10000", func(c *Config) string { return fmt.Sprint(c.ShutdownGrace.Milliseconds()) }},
+		"actThreshold":          {"0.1", "0.2", "0.3", "0", func(c *Config) string { return fmt.Sprint(c.Settings.ActThreshold) }},
+		"guidance":              {"", "of variable", "of file", "", func(c *Config) string { return c.Settings.Guidance }},
+		"field.scoring":         {"reference", "graded", "reference", "graded", func(c *Config) string { return c.Field.Scoring }},
+		"field.minIntentLength": {"", "2", "0", "10", func(c *Config) string { return fmt.Sprint(c.Field.MinIntent) }},
+		"field.ingest":          {"", "true", "true", "false", func(c *Config) string { return fmt.Sprint(c.Field.Ingest) }},
+		"field.pushEveryMs":     {"", "20", "30", "1000", func(c *Config) string { return fmt.Sprint(c.Field.PushEvery.Milliseconds()) }},
+		"logLevel":              {"debug", "warn", "error", "info", func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }},
+		"logFormat":             {"json", "text", "json", "text", func(c *Config) string { return c.LogFormat }},
+		"shutdownGraceMs":       {"", "2", "3", "10000", func(c *Config) string { return fmt.Sprint(c.ShutdownGrace.Milliseconds()) }},
 	}
 	t.Chdir(t.TempDir())
 	for _, s := range scalars() {
@@ -55,7 +59,7 @@ func TestLoad_Precedence(t *testing.T) {
 			var args, env []string
 			file, want := "", v.fallback
 			if set&1 != 0 {
-				file, want = s.key+": "+v.file+"\n", strings.NewReplacer("{c: flush}", `{"c":"flush"}`).Replace(v.file)
+				file, want = strings.Replace(s.key, ".", ": {", 1)+": "+v.file+strings.Repeat("}", strings.Count(s.key, "."))+"\n", strings.NewReplacer("{c: flush}", `{"c":"flush"}`).Replace(v.file)
 			}
 			if set&2 != 0 {
 				env, want = []string{s.variable() + "=" + v.variable}, v.variable
@@ -98,6 +102,10 @@ func TestLoad_NamesOfVariablesAndFlags(t *testing.T) {
 		"kinds ATTEND_KINDS --kinds",
 		"actThreshold ATTEND_ACT_THRESHOLD --act-threshold",
 		"guidance ATTEND_GUIDANCE",
+		"field.scoring ATTEND_FIELD_SCORING --field-scoring",
+		"field.minIntentLength ATTEND_FIELD_MIN_INTENT_LENGTH",
+		"field.ingest ATTEND_FIELD_INGEST",
+		"field.pushEveryMs ATTEND_FIELD_PUSH_EVERY_MS",
 		"logLevel ATTEND_LOG_LEVEL --log-level",
 		"logFormat ATTEND_LOG_FORMAT --log-format",
 		"shutdownGraceMs ATTEND_SHUTDOWN_GRACE_MS",
@@ -144,6 +152,7 @@ func TestLoad_Defaults(t *testing.T) {
 	want := &Config{
 		Host: "127.0.0.1", Port: 8787,
 		Store: Store{StoreSQLite, "attend.db"}, Judge: "rule",
+		Field:    Field{Scoring: "graded", MinIntent: 10, PushEvery: time.Second},
 		LogLevel: slog.LevelInfo, LogFormat: "text", ShutdownGrace: 10 * time.Second,
 		Settings: engine.Defaults(),
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // scalar is a key with one value: in attend.yaml, as a variable and, where
-// people type it daily, as a flag.
+// people type it daily, as a flag. A key with a dot stands inside a section:
+// field.scoring is scoring under field.
 type scalar struct {
 	key      string
 	fallback string
@@ -20,7 +21,7 @@ type scalar struct {
 }
 
 // variable is the name of the environment variable: actThreshold →
-// ATTEND_ACT_THRESHOLD.
+// ATTEND_ACT_THRESHOLD, field.scoring → ATTEND_FIELD_SCORING.
 func (s scalar) variable() string { return "ATTEND_" + strings.ToUpper(s.split('_')) }
 
 // flag is the name of the flag: actThreshold → act-threshold.
@@ -30,7 +31,11 @@ func (s scalar) flag() string { return s.split('-') }
 func (s scalar) split(separator rune) string {
 	var b strings.Builder
 	for _, c := range s.key {
-		if unicode.IsUpper(c) {
+		switch {
+		case c == '.':
+			b.WriteRune(separator)
+			continue
+		case unicode.IsUpper(c):
 			b.WriteRune(separator)
 		}
 		b.WriteRune(unicode.ToLower(c))
@@ -42,6 +47,12 @@ func (s scalar) split(separator rune) string {
 const (
 	keyConfig = "config" // a flag and a variable, but no key of the file
 	keyKinds  = "kinds"  // text, or in attend.yaml an object
+)
+
+// The sections that belong to the Field.
+const (
+	keyField   = "field"   // holds the scalars whose keys begin with it
+	keyContext = "context" // what is fetched for a judge
 )
 
 // scalars is the one table of them, in the order in which attend.yaml
@@ -81,6 +92,10 @@ func scalars() []scalar {
 			c.Settings.Guidance = text
 			return nil
 		}},
+		{key: "field.scoring", fallback: "graded", usage: "`scoring` of the Field: graded or reference", set: setFieldScoring},
+		{key: "field.minIntentLength", fallback: "10", set: setFieldMinIntent},
+		{key: "field.ingest", fallback: "false", set: setFieldIngest},
+		{key: "field.pushEveryMs", fallback: "1000", set: setFieldPushEvery},
 		{key: "logLevel", fallback: "info", usage: "least `level` to log: debug, info, warn or error", set: setLogLevel},
 		{key: "logFormat", fallback: "text", usage: "`format` of the log: text or json", set: setLogFormat},
 		{key: "shutdownGraceMs", fallback: "10000", set: setShutdownGrace},
@@ -88,7 +103,9 @@ func scalars() []scalar {
 }
 
 // sections are the keys of attend.yaml that are no scalars.
-func sections() []string { return []string{"policy", "scopes", "floor", "criteria", "predicates"} }
+func sections() []string {
+	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyField, keyContext}
+}
 
 // Flags adds the flags of the daemon to fs. [Load] reads them back.
 func Flags(fs *pflag.FlagSet) {
