@@ -56,65 +56,105 @@ func (c Cursor) From(head store.Head) (after engine.Position, stale bool) {
 	return c.Position, false
 }
 
+// FieldCursor is a place in the change log of a Field, and what its reader was
+// given last. A Field has an order of its own: its cursors and those of the log
+// are never taken for one another.
+type FieldCursor struct {
+	Epoch    string  // of the log; numbers of another epoch mean nothing
+	Number   int64   // the last change that was looked at; 0 is before all
+	Identity [8]byte // of the result that was given last
+}
+
+// Encode writes the cursor as an opaque string of URL-safe characters. Each
+// cursor has exactly one spelling.
+func (c FieldCursor) Encode() string {
+	return token{what: whatField, epoch: c.Epoch, position: engine.Position(c.Number), identity: c.Identity}.encode()
+}
+
+// DecodeFieldCursor reads what Encode wrote. Anything else is ErrMalformed.
+func DecodeFieldCursor(s string) (FieldCursor, error) {
+	t, err := decodeToken(s, whatField)
+	if err != nil {
+		return FieldCursor{}, fmt.Errorf("cursor: %w", err)
+	}
+	return FieldCursor{Epoch: t.epoch, Number: int64(t.position), Identity: t.identity}, nil
+}
+
 // What a token stands for, so that one kind is never taken for another.
 const (
-	whatCursor = 1
-	whatAck    = 2
+	whatCursor byte = 1
+	whatAck    byte = 2
+	whatField  byte = 3
 )
+
+// whatName says in words what a token stands for.
+func whatName(what byte) string {
+	switch what {
+	case whatCursor:
+		return "a cursor of the log"
+	case whatAck:
+		return "an ack"
+	case whatField:
+		return "a cursor of a Field"
+	default:
+		return fmt.Sprintf("a token of kind %d", what)
+	}
+}
 
 const (
 	tokenVersion = 1
 	maxEpoch     = 255
 	// version, what, length of the epoch; position; mark; check sum.
 	tokenFixed = 3 + 8 + 4 + 4
+	// of a cursor of a Field, before the check sum.
+	identitySize = 8
 )
 
 // token is the common shape of cursors and ack tokens:
-// version, what, epoch, position, mark, check sum.
+// version, what, epoch, position, mark, identity (of a Field alone), check sum.
 type token struct {
 	what     byte
-	epoch    string // at most 255 bytes
-	position engine.Position
-	mark     uint32 // of an ack: its consumer
+	epoch    string          // at most 255 bytes
+	position engine.Position // of a Field: the number of a change
+	mark     uint32          // of an ack: its consumer
+	identity [identitySize]byte
+}
+
+// size is how long a token is, besides its epoch.
+func size(what byte) int {
+	if what == whatField {
+		return tokenFixed + identitySize
+	}
+	return tokenFixed
 }
 
 func (t token) encode() string {
 	epoch := t.epoch[:min(len(t.epoch), maxEpoch)]
-	b := make([]byte, 0, tokenFixed+len(epoch))
+	b := make([]byte, 0, size(t.what)+len(epoch))
 	b = append(b, tokenVersion, t.what, byte(len(epoch))) //nolint:gosec // cut to 255 above
 	b = append(b, epoch...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.position)) //nolint:gosec // never negative
 	b = binary.BigEndian.AppendUint32(b, t.mark)
+	if t.what == whatField {
+		b = append(b, t.identity[:]...)
+	}
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 func decodeToken(s string, what byte) (token, error) {
-	if s == "" {
-		return token{}, fmt.Errorf("%w: it is empty; leave it out to start from now", ErrMalformed)
-	}
-	if len(s) > base64.RawURLEncoding.EncodedLen(tokenFixed+maxEpoch) {
-		return token{}, fmt.Errorf("%w: %d characters are too many; send back the string as it was given out", ErrMalformed, len(s))
-	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil || bytes.ContainsAny([]byte(s), "\r\n") { // the decoder skips line ends
-		return token{}, fmt.Errorf("%w: it is not base64url; send back the string as it was given out", ErrMalformed)
-	}
-	if len(b) < tokenFixed {
-		return token{}, fmt.Errorf("%w: it is too short; send back the whole string", ErrMalformed)
-	}
-	body, sum := b[:len(b)-4], binary.BigEndian.Uint32(b[len(b)-4:])
-	if crc32.ChecksumIEEE(body) != sum {
-		return token{}, fmt.Errorf("%w: its check sum is wrong; send back the string as it was given out", ErrMalformed)
+	body, err := unseal(s)
+	if err != nil {
+		return token{}, err
 	}
 	if body[0] != tokenVersion {
 		return token{}, fmt.Errorf("%w: it has version %d, and this binary reads version %d", ErrMalformed, body[0], tokenVersion)
 	}
 	if body[1] != what {
-		return token{}, fmt.Errorf("%w: a cursor and an ack are not interchangeable", ErrMalformed)
+		return token{}, fmt.Errorf("%w: it is %s, and %s is wanted here", ErrMalformed, whatName(body[1]), whatName(what))
 	}
 	epochLen := int(body[2])
-	if len(body) != tokenFixed-4+epochLen {
+	if len(body) != size(what)-4+epochLen {
 		return token{}, fmt.Errorf("%w: its length is wrong", ErrMalformed)
 	}
 	rest := body[3+epochLen:]
@@ -123,8 +163,33 @@ func decodeToken(s string, what byte) (token, error) {
 		return token{}, fmt.Errorf("%w: its position is out of range", ErrMalformed)
 	}
 	mark := binary.BigEndian.Uint32(rest[8:])
-	if what == whatCursor && mark != 0 {
+	if what != whatAck && mark != 0 {
 		return token{}, fmt.Errorf("%w: it carries what a cursor does not", ErrMalformed)
 	}
-	return token{what: what, epoch: string(body[3 : 3+epochLen]), position: engine.Position(position), mark: mark}, nil
+	t := token{what: what, epoch: string(body[3 : 3+epochLen]), position: engine.Position(position), mark: mark}
+	copy(t.identity[:], rest[12:])
+	return t, nil
+}
+
+// unseal decodes a token that is whole, and returns what stands before its
+// check sum.
+func unseal(s string) ([]byte, error) {
+	if s == "" {
+		return nil, fmt.Errorf("%w: it is empty; leave it out to start from now", ErrMalformed)
+	}
+	if len(s) > base64.RawURLEncoding.EncodedLen(tokenFixed+identitySize+maxEpoch) {
+		return nil, fmt.Errorf("%w: %d characters are too many; send back the string as it was given out", ErrMalformed, len(s))
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || bytes.ContainsAny([]byte(s), "\r\n") { // the decoder skips line ends
+		return nil, fmt.Errorf("%w: it is not base64url; send back the string as it was given out", ErrMalformed)
+	}
+	if len(b) < tokenFixed {
+		return nil, fmt.Errorf("%w: it is too short; send back the whole string", ErrMalformed)
+	}
+	body, sum := b[:len(b)-4], binary.BigEndian.Uint32(b[len(b)-4:])
+	if crc32.ChecksumIEEE(body) != sum {
+		return nil, fmt.Errorf("%w: its check sum is wrong; send back the string as it was given out", ErrMalformed)
+	}
+	return body, nil
 }
