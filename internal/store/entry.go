@@ -7,8 +7,9 @@ import (
 )
 
 // Check reports what is wrong with an entry whatever the log holds: an event
-// without a scope, or an owner's step in an entry that carries no fence. Every
-// store refuses such an entry alone, with an error that wraps ErrInvalid.
+// without a scope, an owner's step in an entry that carries no fence, a change
+// of a Field that is none. Every store refuses such an entry alone, with an
+// error that wraps ErrInvalid.
 func (e *Entry) Check() error {
 	for i := range e.Events {
 		if e.Events[i].Scope == "" {
@@ -28,6 +29,9 @@ func (e *Entry) Check() error {
 		if e.Puts[i].Space == "" {
 			return fmt.Errorf("%w: row %d of %d has no space", ErrInvalid, i+1, len(e.Puts))
 		}
+	}
+	if e.Field != nil {
+		return e.Field.check()
 	}
 	return nil
 }

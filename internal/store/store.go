@@ -5,7 +5,8 @@
 // order is position order, stamps never fall along the log, so every reader
 // may trust the head. What else is stored (state rows, dedup blocks, rows of
 // consumers) can be rebuilt from the log or is written in the same commit as
-// the records that it belongs to.
+// the records that it belongs to. Fields have logs of their own, each with its
+// own numbers, written in the commit of an entry too.
 //
 // A store with one writer (memory, SQLite) gives positions and stamps as it
 // seals a group. A store with many writers gives them from one head row that
@@ -29,9 +30,10 @@ var (
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrFenced: the fence's token is no longer the shard's. The owner must stop.
 	ErrFenced = errors.New("fenced: another owner has taken over")
-	// ErrConflict: Entry.After is not the scope's last numbered step. The owner
-	// reads the log and decides again.
-	ErrConflict = errors.New("conflict: the scope has other steps than the owner knows")
+	// ErrConflict: Entry.After is not the scope's last numbered step, or
+	// FieldAppend.After not the Field's last change. The writer reads on and
+	// decides again.
+	ErrConflict = errors.New("conflict: more has been written than the writer knows")
 	// ErrBehind: a record of the scope stamped before Entry.Due stands behind
 	// Entry.Applied, or the log's stamp has not reached Entry.Due. The owner
 	// reads on and decides again.
@@ -79,6 +81,7 @@ type Entry struct {
 	Steps  []engine.Step // after the events
 	Scope  string        // of the steps; "" for steps of every scope
 	Puts   []Put
+	Field  *FieldAppend // nil for none
 
 	// For the owner's steps (those that are not engine.StepKind.Outside).
 	Fence   Fence           // compared with the shard's token
@@ -91,7 +94,8 @@ type Entry struct {
 func (e *Entry) Owned() bool { return e.Fence != Fence{} }
 
 // Receipt tells where an entry stands in the log: Events then Steps take the
-// positions First to Last. An entry of Puts alone has no positions.
+// positions First to Last. An entry without any (Puts, Field) has no
+// positions.
 type Receipt struct {
 	First, Last engine.Position
 	Stamp       engine.Time
@@ -209,6 +213,7 @@ type Store interface {
 	Log
 	States
 	Rows
+	Fields
 	Owner
 	// Secret is 32 random bytes drawn once for the store.
 	Secret(ctx context.Context) ([]byte, error)

@@ -45,7 +45,8 @@ type Store struct {
 
 	states     states
 	checkpoint engine.Position
-	rows       map[string]map[string][]byte // space, key
+	rows       map[string]map[string][]byte   // space, key
+	fields     map[string][]store.FieldChange // by name; the change of number n is at n-1
 }
 
 var _ store.Store = (*Store)(nil)
@@ -60,6 +61,7 @@ func New(o Options) *Store {
 		numbered: make(map[string]engine.Position),
 		states:   states{rows: make(map[string]*state)},
 		rows:     make(map[string]map[string][]byte),
+		fields:   make(map[string][]store.FieldChange),
 	}
 }
 
@@ -161,6 +163,9 @@ func (s *Store) appendEntry(e *store.Entry, stamp engine.Time) store.Receipt {
 	for i := range e.Puts {
 		s.put(&e.Puts[i])
 	}
+	if e.Field != nil {
+		s.change(e.Field)
+	}
 	return r
 }
 
@@ -184,6 +189,11 @@ func (s *Store) admit(e *store.Entry, stamp engine.Time) ([]*engine.Step, error)
 			if e.Concerns(&s.records[i]) {
 				return nil, e.Unapplied(s.records[i].Position)
 			}
+		}
+	}
+	if e.Field != nil {
+		if err := e.Field.CheckLast(int64(len(s.fields[e.Field.Name]))); err != nil {
+			return nil, err
 		}
 	}
 	steps := make([]*engine.Step, len(e.Steps))

@@ -16,12 +16,22 @@ type brokenError struct{ err error }
 func (e *brokenError) Error() string { return e.err.Error() }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// admit makes the comparisons that an owner's entry asks for. In nearly all
-// cases they are made in memory.
+// admit makes the comparisons that an entry asks for. In nearly all cases they
+// are made in memory.
 func (w *writer) admit(ctx context.Context, p *pending, stamp engine.Time) error {
-	if !p.Owned() {
-		return nil
+	if p.Owned() {
+		if err := w.admitOwned(ctx, p, stamp); err != nil {
+			return err
+		}
 	}
+	if p.Field != nil {
+		return w.admitField(ctx, p)
+	}
+	return nil
+}
+
+// admitOwned makes the comparisons of an owner's entry.
+func (w *writer) admitOwned(ctx context.Context, p *pending, stamp engine.Time) error {
 	if err := p.CheckFence(w.fence); err != nil {
 		return err
 	}
@@ -50,12 +60,16 @@ func (w *writer) admit(ctx context.Context, p *pending, stamp engine.Time) error
 	return nil
 }
 
-// note remembers the scope's last numbered step of an entry that is written.
+// note remembers what the next comparisons need of an entry that is written:
+// the scope's last numbered step, the Field's last change.
 func (w *writer) note(p *pending) {
 	for i := range p.Steps {
 		if !p.Steps[i].Kind.Outside() {
 			w.numbered.put(p.Scope, p.receipt.First+engine.Position(len(p.Events)+i))
 		}
+	}
+	if p.Field != nil {
+		p.head.last = p.Field.Last()
 	}
 }
 
@@ -96,30 +110,30 @@ func (s *session) forbids(ctx context.Context, e *store.Entry, before engine.Pos
 	return 0, nil
 }
 
-// numberedMost is how many scopes one half of the memory holds.
-const numberedMost = 1 << 14
+// recentMost is how many names one half of the memory holds.
+const recentMost = 1 << 14
 
-// numbered remembers the last numbered step of the scopes that were written
-// last. It is bounded by halves: when the young one is full, it becomes the
-// old one, and what was not asked for since is forgotten.
-type numbered struct{ young, old map[string]engine.Position }
+// recent remembers something of the names that were written last. It is
+// bounded by halves: when the young one is full, it becomes the old one, and
+// what was not asked for since is forgotten.
+type recent[V any] struct{ young, old map[string]V }
 
-func (n *numbered) get(scope string) (engine.Position, bool) {
-	if p, ok := n.young[scope]; ok {
-		return p, true
+func (r *recent[V]) get(name string) (V, bool) {
+	if v, ok := r.young[name]; ok {
+		return v, true
 	}
-	p, ok := n.old[scope]
+	v, ok := r.old[name]
 	if ok {
-		n.put(scope, p)
+		r.put(name, v)
 	}
-	return p, ok
+	return v, ok
 }
 
-func (n *numbered) put(scope string, p engine.Position) {
-	if n.young == nil || len(n.young) >= numberedMost {
-		n.young, n.old = make(map[string]engine.Position), n.young
+func (r *recent[V]) put(name string, v V) {
+	if r.young == nil || len(r.young) >= recentMost {
+		r.young, r.old = make(map[string]V), r.young
 	}
-	n.young[scope] = p
+	r.young[name] = v
 }
 
-func (n *numbered) reset() { n.young, n.old = nil, nil }
+func (r *recent[V]) reset() { r.young, r.old = nil, nil }

@@ -12,7 +12,8 @@ type batch struct {
 	records []engine.Record
 	events  []eventRow
 	steps   []stepRow
-	bytes   int
+	changes []changeRow
+	bytes   int // of the records, about
 }
 
 type eventRow struct {
@@ -28,9 +29,16 @@ type stepRow struct {
 	body     []byte
 }
 
+type changeRow struct {
+	field  *fieldHead
+	number int64
+	change *store.FieldChange
+}
+
 // add gives the entry the positions behind the one given, and returns its last.
 func (b *batch) add(p *pending, position engine.Position) engine.Position {
 	b.entries = append(b.entries, p)
+	b.bytes += p.size - p.beside
 	if p.records() > 0 {
 		p.receipt.First = position + 1
 	}
@@ -48,6 +56,11 @@ func (b *batch) add(p *pending, position engine.Position) engine.Position {
 	}
 	if p.records() > 0 {
 		p.receipt.Last = position
+	}
+	if f := p.Field; f != nil {
+		for i := range f.Changes {
+			b.changes = append(b.changes, changeRow{field: p.head, number: f.After + 1 + int64(i), change: &f.Changes[i]})
+		}
 	}
 	return position
 }
@@ -92,6 +105,11 @@ func (b *batch) stepRow(args []any, i int) []any {
 	}
 	return append(args, int64(row.position), int64(b.stamp), int64(engine.Shard(row.scope)), row.scope, string(s.Kind),
 		text(s.Window), text(s.ID), text(routeName(s.Route)), owned, int64(engine.Format), row.body)
+}
+
+func (b *batch) changeRow(args []any, i int) []any {
+	row := &b.changes[i]
+	return append(args, row.field.id, row.number, int64(row.change.Format), row.change.Body)
 }
 
 // routeName is a route's name, "" for none.

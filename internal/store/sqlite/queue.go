@@ -29,9 +29,11 @@ type call struct {
 // pending is an entry on its way, as its caller has prepared it.
 type pending struct {
 	store.Entry
-	bodies  [][]byte // of the steps
-	shards  []uint8  // of the events
-	size    int      // in bytes, about
+	bodies  [][]byte   // of the steps
+	shards  []uint8    // of the events
+	size    int        // in bytes, about
+	beside  int        // of the size, what stands beside the log
+	head    *fieldHead // of the Field, once it was admitted
 	receipt *store.Receipt
 	call    *call
 }
@@ -76,8 +78,14 @@ func (p *pending) prepare() error {
 		p.size += len(body) + recordOverhead
 	}
 	for i := range p.Puts {
-		p.size += len(p.Puts[i].Value)
+		p.beside += len(p.Puts[i].Value)
 	}
+	if p.Field != nil {
+		for i := range p.Field.Changes {
+			p.beside += len(p.Field.Changes[i].Body) + recordOverhead
+		}
+	}
+	p.size += p.beside
 	return nil
 }
 

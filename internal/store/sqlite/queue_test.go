@@ -127,15 +127,15 @@ func TestQueue_WhatWaitsIsTakenAfterTheClose(t *testing.T) {
 }
 
 func TestNumbered_IsBoundedAndForgetsTheOldest(t *testing.T) {
-	var n numbered
+	var n recent[engine.Position]
 	n.put("kept", 1)
-	for i := range 3 * numberedMost {
+	for i := range 3 * recentMost {
 		n.put(fmt.Sprint(i), engine.Position(i))
 		if p, ok := n.get("kept"); !ok || p != 1 {
 			t.Fatalf("what is asked for was forgotten after %d", i)
 		}
 	}
-	if len(n.young)+len(n.old) > 2*numberedMost {
+	if len(n.young)+len(n.old) > 2*recentMost {
 		t.Errorf("it holds %d and %d", len(n.young), len(n.old))
 	}
 	if _, ok := n.get("0"); ok {

@@ -21,6 +21,8 @@ type session struct {
 
 	begin, commit        *sql.Stmt
 	events, steps        *inserter
+	changes              *inserter
+	addField, findField  *sql.Stmt
 	putRow, dropRow      *sql.Stmt
 	lastNumbered         *sql.Stmt
 	saveState            *sql.Stmt
@@ -81,6 +83,8 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		{&s.putRow, "INSERT INTO rows (space, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"},
 		{&s.dropRow, "DELETE FROM rows WHERE space = ? AND key = ?"},
 		{&s.lastNumbered, "SELECT position FROM steps WHERE scope = ? AND owned = 1 ORDER BY position DESC LIMIT 1"},
+		{&s.addField, "INSERT INTO fields (name) VALUES (?)"},
+		{&s.findField, "SELECT id, (SELECT max(number) FROM changes WHERE field = id) FROM fields WHERE name = ?"},
 		{&s.saveState, `INSERT INTO states (scope, position, wake_at, live, format, body) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET position = excluded.position, wake_at = excluded.wake_at, live = excluded.live,
 				format = excluded.format, body = excluded.body WHERE excluded.position >= states.position`},
@@ -95,7 +99,10 @@ func (s *session) prepare(ctx context.Context) (err error) {
 	if s.events, err = s.inserter(ctx, "events", eventColumns, eventWidth); err != nil {
 		return err
 	}
-	s.steps, err = s.inserter(ctx, "steps", stepColumns, stepWidth)
+	if s.steps, err = s.inserter(ctx, "steps", stepColumns, stepWidth); err != nil {
+		return err
+	}
+	s.changes, err = s.inserter(ctx, "changes", changeColumns, changeWidth)
 	return err
 }
 
@@ -152,6 +159,9 @@ const (
 	eventWidth   = 12
 	stepColumns  = "position, stamp, shard, scope, kind, window_id, id, route, owned, format, body"
 	stepWidth    = 11
+
+	changeColumns = "field, number, format, body"
+	changeWidth   = 4
 )
 
 // insertSizes are the numbers of rows that one statement inserts. Statements

@@ -24,8 +24,9 @@ type writer struct {
 
 	session  *session // nil after a failure
 	fence    store.Fence
-	numbered numbered
-	failing  bool // the last write failed, and somebody was told
+	numbered recent[engine.Position] // the last numbered step of a scope
+	fields   recent[*fieldHead]      // by name
+	failing  bool                    // the last write failed, and somebody was told
 	done     chan struct{}
 }
 
@@ -74,7 +75,7 @@ func (w *writer) write(ctx context.Context, g *group) {
 // and one stamp to the rest. With an error nothing was decided about the
 // entries of the batch.
 func (w *writer) seal(ctx context.Context, g *group) (*batch, error) {
-	b := &batch{entries: make([]*pending, 0, len(g.entries)), records: make([]engine.Record, 0, g.records), bytes: g.bytes}
+	b := &batch{entries: make([]*pending, 0, len(g.entries)), records: make([]engine.Record, 0, g.records)}
 	if err := w.ready(ctx); err != nil {
 		b.entries = g.entries
 		return b, err
@@ -114,7 +115,7 @@ func (w *writer) insert(ctx context.Context, b *batch) error {
 			return err
 		}
 	}
-	return nil
+	return w.session.insertChanges(ctx, b)
 }
 
 // perform runs a task. An error of the store's own leaves the session as it is.
@@ -169,6 +170,7 @@ func (w *writer) failed(ctx context.Context, err error) error {
 		w.session = nil
 	}
 	w.numbered.reset()
+	w.fields.reset()
 	if !w.failing {
 		w.failing = true
 		w.log.Error("the store cannot write; every write is tried anew", "error", err)
