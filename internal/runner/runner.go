@@ -311,17 +311,16 @@ func (r *Runner) watch(ctx context.Context, idle <-chan engine.Position, grown c
 // wait takes what has come from calls and writes of states. Unless there is
 // more to do, it returns only when there may be.
 func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Position, grown <-chan struct{}) {
-	until := time.Duration(0)
-	if !more {
-		r.metrics.openWindows.Set(float64(r.mem.open))
-		r.metrics.scopes.Set(float64(r.mem.recent.Len()))
-		if !r.watching { // else the watch is still out, and sees the same log
-			idle <- engine.Position(r.applied.Load())
-			r.watching = true
-		}
-		until = r.untilNext()
+	if came := r.takeReady(grown); came || more {
+		return
 	}
-	timeout := time.NewTimer(until)
+	r.metrics.openWindows.Set(float64(r.mem.open))
+	r.metrics.scopes.Set(float64(r.mem.recent.Len()))
+	if !r.watching { // else the watch is still out, and sees the same log
+		idle <- engine.Position(r.applied.Load())
+		r.watching = true
+	}
+	timeout := time.NewTimer(r.untilNext())
 	defer timeout.Stop()
 	select {
 	case <-ctx.Done():
@@ -332,6 +331,32 @@ func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Positio
 		r.take(o)
 	case s := <-r.saving.done:
 		r.saveDone(s)
+	}
+}
+
+// takeReady takes all that has come, without waiting. Its order is fixed, and
+// outcomes of calls go first: they share the next append, and what the log says
+// does not hang on which of two things that were ready a select picks.
+func (r *Runner) takeReady(grown <-chan struct{}) (came bool) {
+	for ; ; came = true {
+		select {
+		case o := <-r.outcomes:
+			r.take(o)
+			continue
+		default:
+		}
+		select {
+		case s := <-r.saving.done:
+			r.saveDone(s)
+			continue
+		default:
+		}
+		select {
+		case <-grown:
+			r.watching = false
+		default:
+			return came
+		}
 	}
 }
 
