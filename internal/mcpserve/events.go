@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"attend/internal/engine"
-	"attend/internal/feed"
 )
 
 // serveEvents answers the methods of the Events extension but events/stream.
@@ -96,24 +94,12 @@ func (s *Server) named(params map[string]json.RawMessage) (*eventType, *jsonrpc.
 	return nil, rpcError(codeNotFound, map[string]any{"kind": "event", "name": name}, "there is no event type %q: see events/list", name)
 }
 
-// occurrence writes an item as an event of the extension.
-func occurrence(name string, it *feed.Item) (json.RawMessage, error) {
-	o := struct {
-		EventID   string `json:"eventId"`
-		Name      string `json:"name"`
-		Timestamp string `json:"timestamp"`
-		Data      any    `json:"data"`
-	}{it.ID(), name, timestamp(it.At()), nil}
-	if it.Decision != nil {
-		o.Data = withoutData(it.Decision)
-	} else {
-		o.Data = letterWithoutData(it.DeadLetter)
-	}
-	b, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encode event %s: %w", it.ID(), err)
-	}
-	return b, nil
+// event is an occurrence of an event type.
+type event struct {
+	EventID   string `json:"eventId"`
+	Name      string `json:"name"`
+	Timestamp string `json:"timestamp"`
+	Data      any    `json:"data"`
 }
 
 // timestamp writes an instant as ISO 8601, in UTC, to the millisecond.

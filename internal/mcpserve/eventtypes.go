@@ -1,8 +1,11 @@
 package mcpserve
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"attend/internal/engine"
 	"attend/internal/feed"
@@ -21,7 +24,8 @@ type eventType struct {
 	description string
 	arguments   *shape
 	payload     json.RawMessage
-	kind        feed.Kind
+	// open finds where a subscription to it begins.
+	open func(context.Context, *subscription) (source, *jsonrpc.Error)
 }
 
 // view is the type as events/list shows it.
@@ -36,17 +40,17 @@ func (t *eventType) view() map[string]any {
 }
 
 // eventTypes returns the types in the order in which they are listed.
-func eventTypes() ([]*eventType, error) {
+func (s *Server) eventTypes() ([]*eventType, error) {
 	types := []*eventType{
 		{
 			name: eventDecision,
-			kind: feed.KindDecision,
+			open: s.following(feed.KindDecision),
 			description: "attend has decided that a scope's events call for the agent. data.route says how: interrupt (act now), " +
 				"queue (act when free), ask (offer help to the user first), note (know it, do nothing). data.notice is what to read.",
 		},
 		{
 			name: eventDeadLetter,
-			kind: feed.KindDeadLetter,
+			open: s.following(feed.KindDeadLetter),
 			description: "attend gave up on a window or on the delivery of a decision, and a person should look. " +
 				"data.stage says where, data.message why.",
 		},
@@ -63,23 +67,21 @@ func eventTypes() ([]*eventType, error) {
 	return types, nil
 }
 
-// filter makes a feed's filter of a subscription's arguments.
-func (t *eventType) filter(arguments json.RawMessage, caller *Caller) (feed.Filter, *fault) {
-	var members map[string]json.RawMessage
-	if len(arguments) > 0 {
-		if err := json.Unmarshal(arguments, &members); err != nil {
-			return feed.Filter{}, &fault{"", "must be an object"}
-		}
+// following opens a subscription to a kind of the feed.
+func (s *Server) following(kind feed.Kind) func(context.Context, *subscription) (source, *jsonrpc.Error) {
+	return func(ctx context.Context, sub *subscription) (source, *jsonrpc.Error) {
+		return s.openLog(ctx, sub, kind)
 	}
-	if bad := t.arguments.check(members); bad != nil {
-		return feed.Filter{}, bad
-	}
-	f := feed.Filter{Kinds: []feed.Kind{t.kind}, Visible: caller.visible()}
+}
+
+// filter makes a feed's filter of the arguments.
+func (sub *subscription) filter(kind feed.Kind) (feed.Filter, *fault) {
+	f := feed.Filter{Kinds: []feed.Kind{kind}, Visible: sub.caller.visible()}
 	var scopes patterns
 	for _, bad := range []*fault{
-		member(members, "scope", &scopes),
-		member(members, "routes", &f.Routes),
-		member(members, "minConfidence", &f.MinConfidence),
+		member(sub.members, "scope", &scopes),
+		member(sub.members, "routes", &f.Routes),
+		member(sub.members, "minConfidence", &f.MinConfidence),
 	} {
 		if bad != nil {
 			return feed.Filter{}, bad

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"attend/internal/feed"
 )
 
 // What one answer to events/poll holds.
@@ -19,7 +17,7 @@ const (
 
 // pollEvents answers events/poll.
 func (s *Server) pollEvents(ctx context.Context, params map[string]json.RawMessage, caller *Caller) (map[string]any, *jsonrpc.Error) {
-	sub, bad := s.subscription(params, s.shapes.poll, caller)
+	sub, bad := s.subscription("events/poll", params, s.shapes.poll, caller)
 	if bad != nil {
 		return nil, bad
 	}
@@ -27,29 +25,23 @@ func (s *Server) pollEvents(ctx context.Context, params map[string]json.RawMessa
 	if bad := member(params, "maxEvents", &limit); bad != nil {
 		return nil, invalidParams(bad.path, bad.reason)
 	}
-	at, bad := s.begin(ctx, "events/poll", sub)
+	from, bad := sub.open(ctx)
 	if bad != nil {
 		return nil, bad
 	}
-	page, err := s.opts.Reader.Page(ctx, at.after, sub.filter, min(limit, maxPollEvents), maxPollBytes)
+	page, err := from.page(ctx, limit)
 	if err != nil {
 		return nil, s.internal(ctx, "events/poll", err)
 	}
-	occurrences := make([]json.RawMessage, len(page.Items))
-	for i := range page.Items {
-		if occurrences[i], err = occurrence(sub.kind.name, &page.Items[i]); err != nil {
-			return nil, s.internal(ctx, "events/poll", err)
-		}
-	}
 	next := time.Duration(0)
-	if !page.More {
+	if !page.more {
 		next = s.pace.next()
 	}
 	return map[string]any{
-		"events":     occurrences,
-		"cursor":     feed.Cursor{Epoch: at.head.Epoch, Position: page.Next}.Encode(),
-		"truncated":  at.truncated || page.Truncated,
-		"hasMore":    page.More,
+		"events":     page.occurrences,
+		"cursor":     from.cursor(),
+		"truncated":  from.late() || page.truncated,
+		"hasMore":    page.more,
 		"nextPollMs": next.Milliseconds(),
 	}, nil
 }

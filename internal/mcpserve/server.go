@@ -185,7 +185,7 @@ func New(o Options) (*Server, error) {
 	if s.metrics, err = newMetrics(o.Registerer, s.sessions, s.waits, s.listeners); err != nil {
 		return nil, err
 	}
-	if s.types, err = eventTypes(); err != nil {
+	if s.types, err = s.eventTypes(); err != nil {
 		return nil, err
 	}
 	if s.shapes, err = readShapes(); err != nil {

@@ -9,15 +9,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"attend/internal/engine"
-	"attend/internal/feed"
-)
-
-// What one read of the log gives a stream that is behind.
-const (
-	catchUpEvents = 64
-	catchUpBytes  = 64 << 10
 )
 
 // Why a stream ends, besides its client going or cancelling.
@@ -28,19 +19,14 @@ var (
 	errWrite        = errors.New("the client does not take what is sent")
 )
 
-// stream is the answer to one events/stream: a place in the log that moves
-// with what is sent. It has no queue. A client that is slower than the feed
-// falls behind, and is read the log from where it is.
+// stream is the answer to one events/stream: it sends what its source gives.
 type stream struct {
 	server  *Server
-	sub     *subscription
+	from    source
 	id      json.RawMessage // of the request, which is also the subscription's
 	out     *sse
-	epoch   string
-	at      engine.Position // everything up to here is sent or does not match
-	late    bool            // it begins later than the cursor asked for
-	beat    time.Time       // when the next heartbeat is due
-	trouble bool            // the client was told that the log cannot be read
+	beat    time.Time // when the next heartbeat is due
+	trouble bool      // the client was told that the source cannot be read
 }
 
 // serveStream answers events/stream. What is wrong with the request is an
@@ -87,24 +73,16 @@ func (s *Server) openStream(ctx context.Context, r *http.Request, req *jsonrpc.R
 	if bad != nil {
 		return nil, bad
 	}
-	sub, bad := s.subscription(params, s.shapes.stream, caller)
+	sub, bad := s.subscription(req.Method, params, s.shapes.stream, caller)
 	if bad != nil {
 		return nil, bad
 	}
-	at, bad := s.begin(ctx, req.Method, sub)
+	sub.live = true
+	from, bad := sub.open(ctx)
 	if bad != nil {
 		return nil, bad
 	}
-	st := &stream{server: s, sub: sub, id: rawID(req.ID), epoch: at.head.Epoch, at: at.after, late: at.truncated}
-	if sub.cursor != nil {
-		oldest, err := s.opts.Reader.Oldest(ctx)
-		if err != nil {
-			return nil, s.internal(ctx, req.Method, err)
-		}
-		st.late = st.late || oldest > st.at
-		st.at = max(st.at, oldest)
-	}
-	return st, nil
+	return &stream{server: s, from: from, id: rawID(req.ID)}, nil
 }
 
 // revocable returns a context that also ends when the caller's rights do.
@@ -124,8 +102,8 @@ func revocable(ctx context.Context, caller *Caller) (context.Context, context.Ca
 
 // run sends what comes until the stream ends, and returns why it did.
 func (st *stream) run(ctx context.Context) error {
-	defer st.server.tail.Follow()()
-	if err := st.active(st.late); err != nil {
+	defer st.from.follow()()
+	if err := st.active(st.from.late()); err != nil {
 		return err
 	}
 	st.beatLater()
@@ -157,19 +135,14 @@ func (st *stream) step(ctx context.Context) error {
 		until = time.Now().Add(st.server.opts.RetryEvery)
 	}
 	wait, cancel := context.WithDeadline(ctx, until)
-	items, upTo, err := st.server.tail.Next(wait, st.at)
+	err := st.from.wait(wait)
 	quiet := wait.Err() != nil
 	cancel()
 	if why := st.over(ctx); why != nil {
 		return why
 	}
-	switch {
-	case errors.Is(err, feed.ErrBehind):
-		err = st.catchUp(ctx)
-	case err == nil || quiet:
-		if err = st.sendAll(ctx, items); err == nil {
-			st.at = upTo
-		}
+	if err == nil || quiet {
+		err = st.from.give(ctx, st)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -182,63 +155,6 @@ func (st *stream) step(ctx context.Context) error {
 		st.trouble, st.beat = false, time.Now()
 	}
 	return st.heartbeat()
-}
-
-// sendAll sends those of the feed's newest items that match.
-func (st *stream) sendAll(ctx context.Context, items []*feed.TailItem) error {
-	for _, it := range items {
-		if ctx.Err() != nil {
-			return nil // nothing after a cancel
-		}
-		if st.sub.filter.Match(&it.Item) {
-			body, err := it.Made(func() ([]byte, error) { return occurrence(st.sub.kind.name, &it.Item) })
-			if err != nil {
-				return err
-			}
-			if err := st.event(it.Position, body); err != nil {
-				return err
-			}
-		}
-		st.at = it.Position
-	}
-	if len(items) == 0 {
-		return nil
-	}
-	return st.flush()
-}
-
-// catchUp reads the log for a stream that is behind what is kept in memory.
-func (st *stream) catchUp(ctx context.Context) error {
-	page, err := st.server.opts.Reader.Page(ctx, st.at, st.sub.filter, catchUpEvents, catchUpBytes)
-	if err != nil {
-		return err
-	}
-	if page.Truncated {
-		// What stood between is no longer kept: the client is told where the
-		// stream goes on.
-		st.at = page.Next
-		if len(page.Items) > 0 {
-			st.at = page.Items[0].Position - 1
-		}
-		if err := st.active(true); err != nil {
-			return err
-		}
-	}
-	for i := range page.Items {
-		if ctx.Err() != nil {
-			return nil
-		}
-		body, err := occurrence(st.sub.kind.name, &page.Items[i])
-		if err != nil {
-			return err
-		}
-		if err := st.event(page.Items[i].Position, body); err != nil {
-			return err
-		}
-		st.at = page.Items[i].Position
-	}
-	st.at = page.Next
-	return st.flush()
 }
 
 // wait tells the client once that the log cannot be read, and lets some time
@@ -267,31 +183,27 @@ func (st *stream) wait(ctx context.Context, err error) error {
 	return st.over(ctx)
 }
 
-// heartbeat tells how far the log has been looked at, when it is time to.
+// heartbeat tells how far has been looked, when it is time to.
 func (st *stream) heartbeat() error {
 	if time.Now().Before(st.beat) {
 		return nil
 	}
 	st.beatLater()
-	return st.notify("heartbeat", map[string]any{"cursor": st.cursor(st.at)})
+	return st.notify("heartbeat", map[string]any{"cursor": st.from.cursor()})
 }
 
 func (st *stream) beatLater() { st.beat = time.Now().Add(st.server.opts.Heartbeat) }
 
 // active tells where the stream begins, or goes on after a gap.
 func (st *stream) active(truncated bool) error {
-	return st.notify("active", map[string]any{"cursor": st.cursor(st.at), "truncated": truncated})
-}
-
-func (st *stream) cursor(at engine.Position) string {
-	return feed.Cursor{Epoch: st.epoch, Position: at}.Encode()
+	return st.notify("active", map[string]any{"cursor": st.from.cursor(), "truncated": truncated})
 }
 
 // event writes an occurrence with the place after it. The occurrence is not
 // copied: many streams write the same one.
-func (st *stream) event(at engine.Position, occurrence json.RawMessage) error {
+func (st *stream) event(cursor string, occurrence json.RawMessage) error {
 	const head = `{"jsonrpc":"2.0","method":"notifications/events/event","params":`
-	tail := append([]byte(`,"cursor":"`), st.cursor(at)...)
+	tail := append([]byte(`,"cursor":"`), cursor...)
 	tail = append(append(append(tail, `","_meta":{"`+mcp.MetaKeySubscriptionID+`":`...), st.id...), `}}}`...)
 	if st.out.message([]byte(head), occurrence[:len(occurrence)-1], tail) != nil {
 		return errWrite

@@ -4,24 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"attend/internal/engine"
-	"attend/internal/feed"
-	"attend/internal/store"
 )
 
 // subscription is what a client follows: events of one type, from some place.
 type subscription struct {
-	kind   *eventType
-	filter feed.Filter
-	cursor *string // nil starts now
-	maxAge *int64  // ms
+	method  string // that asked for it
+	kind    *eventType
+	caller  *Caller
+	members map[string]json.RawMessage // of the arguments, which fit the type's schema
+	cursor  *string                    // nil starts now
+	maxAge  *int64                     // ms
+	live    bool                       // a stream: it says where it begins before it reads
 }
 
 // subscription reads and checks the parameters that poll and stream share.
-func (s *Server) subscription(params map[string]json.RawMessage, shape *shape, caller *Caller) (*subscription, *jsonrpc.Error) {
+func (s *Server) subscription(method string, params map[string]json.RawMessage, shape *shape, caller *Caller) (*subscription, *jsonrpc.Error) {
 	kind, unknown := s.named(params)
 	if unknown != nil {
 		return nil, unknown
@@ -29,7 +31,7 @@ func (s *Server) subscription(params map[string]json.RawMessage, shape *shape, c
 	if bad := shape.check(params); bad != nil {
 		return nil, invalidParams(bad.path, bad.reason)
 	}
-	sub := &subscription{kind: kind}
+	sub := &subscription{method: method, kind: kind, caller: caller}
 	for _, bad := range []*fault{
 		member(params, "cursor", &sub.cursor),
 		member(params, "maxAgeMs", &sub.maxAge),
@@ -38,51 +40,23 @@ func (s *Server) subscription(params map[string]json.RawMessage, shape *shape, c
 			return nil, invalidParams(bad.path, bad.reason)
 		}
 	}
-	filter, bad := kind.filter(params["arguments"], caller)
-	if bad != nil {
+	if bad := member(params, "arguments", &sub.members); bad != nil {
+		return nil, invalidParams(bad.path, bad.reason)
+	}
+	if bad := kind.arguments.check(sub.members); bad != nil {
 		return nil, invalidParams("/arguments"+bad.path, bad.reason)
 	}
-	if scope, found := hidden(filter.Scopes, caller); found {
-		return nil, notYours(scope, "read")
-	}
-	sub.filter = filter
 	return sub, nil
 }
 
-// start is where a subscription begins.
-type start struct {
-	head      store.Head
-	after     engine.Position
-	truncated bool // it is later than the cursor asked for
+// open finds the place where it begins.
+func (sub *subscription) open(ctx context.Context) (source, *jsonrpc.Error) {
+	return sub.kind.open(ctx, sub)
 }
 
-// begin finds the place: that of the cursor, or of the oldest age that is
-// wanted if that is later. Whether the records there are still kept, reading
-// them shows.
-func (s *Server) begin(ctx context.Context, what string, sub *subscription) (*start, *jsonrpc.Error) {
-	head, err := s.opts.Reader.Head(ctx)
-	if err != nil {
-		return nil, s.internal(ctx, what, err)
-	}
-	at := &start{head: head, after: head.Position}
-	if sub.cursor == nil {
-		return at, nil
-	}
-	cursor, err := feed.DecodeCursor(*sub.cursor)
-	if err != nil {
-		return nil, invalidParams("/cursor", cursorReason(err))
-	}
-	at.after, at.truncated = cursor.From(head)
-	if sub.maxAge != nil {
-		since := engine.Time(s.opts.Now().UnixMilli() - *sub.maxAge)
-		young, err := s.opts.Reader.Since(ctx, at.after, since)
-		if err != nil {
-			return nil, s.internal(ctx, what, err)
-		}
-		at.truncated = at.truncated || young > at.after
-		at.after = young
-	}
-	return at, nil
+// since is the oldest instant that is wanted. maxAge is given.
+func (sub *subscription) since(now time.Time) engine.Time {
+	return engine.Time(now.UnixMilli() - *sub.maxAge)
 }
 
 // cursorReason says what is wrong with a cursor, next to its path.
