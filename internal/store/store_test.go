@@ -45,6 +45,10 @@ func TestClock_NeverFallsAndKeepsItsLead(t *testing.T) {
 func TestEntry_Check(t *testing.T) {
 	fence := store.Fence{Shard: -1, Token: 1}
 	event := store.NewEvent{Scope: "a", Event: engine.Event{ID: "1", Name: "n"}}
+	field := func(name string, after int64, changes ...store.FieldChange) store.Entry {
+		return store.Entry{Field: &store.FieldAppend{Name: name, After: after, Changes: changes}}
+	}
+	change := store.FieldChange{Format: 1, Body: []byte("{}")}
 	for name, c := range map[string]struct {
 		entry store.Entry
 		ok    bool
@@ -59,6 +63,14 @@ func TestEntry_Check(t *testing.T) {
 		"OwnersStepUnderAFence":   {store.Entry{Steps: []engine.Step{{Kind: engine.StepCall}}, Scope: "a", Fence: fence}, true},
 		"RowWithoutSpace":         {store.Entry{Puts: []store.Put{{Key: "k"}}}, false},
 		"RowWithoutKeyIsOneAlone": {store.Entry{Puts: []store.Put{{Space: "x"}}}, true},
+		"Change":                  {field("f", 0, change), true},
+		"ChangesAfterOthers":      {field("f", 7, change, store.FieldChange{Number: 9, Format: 2, Body: []byte("1")}), true},
+		"ChangeOfNoField":         {field("", 0, change), false},
+		"ChangeAfterLessThanNone": {field("f", -1, change), false},
+		"NoChange":                {field("f", 0), false},
+		"ChangeOfAnotherNumber":   {field("f", 7, change, store.FieldChange{Number: 8, Format: 1, Body: []byte("1")}), false},
+		"ChangeOfNoFormat":        {field("f", 0, change, store.FieldChange{Body: []byte("1")}), false},
+		"ChangeWithoutBody":       {field("f", 0, change, store.FieldChange{Format: 1}), false},
 	} {
 		err := c.entry.Check()
 		if (err == nil) != c.ok || (err != nil && !errors.Is(err, store.ErrInvalid)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func Differ(t *testing.T, open Open, options ...Option) {
 			model: memory.New(memory.Options{Now: clock.Now}),
 			other: open(t, clock.Now),
 			last:  make(map[string]engine.Position),
+			heads: make(map[string]int64),
 		}
 		defer func() {
 			if err := d.other.Close(); err != nil {
@@ -49,11 +51,12 @@ func Differ(t *testing.T, open Open, options ...Option) {
 			"states":  d.saveStates,
 			"read":    d.read,
 			"query":   d.query,
+			"fields":  d.readFields,
 			"reopen":  d.restart,
 		})
 		d.compareAll()
 	})
-	want := []string{"append", "conflict", "behind", "fenced", "invalid", "states", "states fenced", "read", "events", "steps"}
+	want := []string{"append", "conflict", "behind", "fenced", "invalid", "states", "states fenced", "read", "events", "steps", "field append", "field conflict", "fields"}
 	if s.reopen != nil {
 		want = append(want, "reopen")
 	}
@@ -76,6 +79,7 @@ type duel struct {
 	other store.Store
 	fence [2]store.Fence // of model and other: tokens need not be the same
 	last  map[string]engine.Position
+	heads map[string]int64 // of the Fields
 }
 
 func (d *duel) ctx() context.Context { return d.t.Context() }
@@ -86,8 +90,12 @@ func pick(rt *rapid.T, names ...string) string { return rapid.SampledFrom(names)
 func (d *duel) append(rt *rapid.T) {
 	n := rapid.IntRange(1, 4).Draw(rt, "entries")
 	model, other := make([]store.Entry, n), make([]store.Entry, n)
+	next := maps.Clone(d.heads) // if nothing is refused
 	for i := range n {
 		e, stale := d.entry(rt)
+		if rapid.Bool().Draw(rt, "field") {
+			e.Field = drawChanges(rt, next)
+		}
 		model[i], other[i] = e, e
 		if e.Fence != (store.Fence{}) {
 			model[i].Fence, other[i].Fence = d.fence[0], d.fence[1]
@@ -106,6 +114,9 @@ func (d *duel) append(rt *rapid.T) {
 			rt.Fatalf("receipt %d: %v, the memory store: %v\nentry %+v", i, got[i].Err, want[i].Err, model[i])
 		}
 		d.seen[class(want[i].Err)]++
+		if model[i].Field != nil {
+			d.seen["field "+class(want[i].Err)]++
+		}
 		if want[i].Err == nil {
 			d.note(&model[i], want[i])
 		}
@@ -114,8 +125,12 @@ func (d *duel) append(rt *rapid.T) {
 	d.differ(rt, "receipts", got, want)
 }
 
-// note remembers the scope's last numbered step, as an owner does.
+// note remembers the scope's last numbered step, as an owner does, and the
+// Field's last change.
 func (d *duel) note(e *store.Entry, r store.Receipt) {
+	if e.Field != nil {
+		d.heads[e.Field.Name] = e.Field.Last()
+	}
 	for i := range e.Steps {
 		if !e.Steps[i].Kind.Outside() {
 			d.last[e.Scope] = r.First + engine.Position(len(e.Events)+i)
@@ -263,6 +278,7 @@ func (d *duel) compareAll() {
 		}
 		d.differ(rt, "rows of "+space, got, want)
 	}
+	d.compareFields()
 	live1, err1 := d.model.LiveStates(d.ctx(), "", 10)
 	live2, err2 := d.other.LiveStates(d.ctx(), "", 10)
 	if err1 != nil || err2 != nil {

@@ -17,21 +17,24 @@ type Op string
 
 // The operations that can be made to fail.
 const (
-	OpAppend     Op = "Append"
-	OpHead       Op = "Head"
-	OpRead       Op = "Read"
-	OpWait       Op = "Wait"
-	OpEvents     Op = "Events"
-	OpSteps      Op = "Steps"
-	OpSaveStates Op = "SaveStates"
-	OpLoadState  Op = "LoadState"
-	OpLiveStates Op = "LiveStates"
-	OpScopeNames Op = "ScopeNames"
-	OpCheckpoint Op = "Checkpoint"
-	OpRow        Op = "Row"
-	OpRows       Op = "Rows"
-	OpOwn        Op = "Own"
-	OpSecret     Op = "Secret"
+	OpAppend       Op = "Append"
+	OpHead         Op = "Head"
+	OpRead         Op = "Read"
+	OpWait         Op = "Wait"
+	OpEvents       Op = "Events"
+	OpSteps        Op = "Steps"
+	OpSaveStates   Op = "SaveStates"
+	OpLoadState    Op = "LoadState"
+	OpLiveStates   Op = "LiveStates"
+	OpScopeNames   Op = "ScopeNames"
+	OpCheckpoint   Op = "Checkpoint"
+	OpRow          Op = "Row"
+	OpRows         Op = "Rows"
+	OpFieldChanges Op = "FieldChanges"
+	OpFieldHead    Op = "FieldHead"
+	OpFieldNames   Op = "FieldNames"
+	OpOwn          Op = "Own"
+	OpSecret       Op = "Secret"
 )
 
 // Fault says which call fails, and when.
@@ -198,6 +201,21 @@ func (f *FaultyStore) Row(ctx context.Context, space, key string) ([]byte, error
 // Rows implements store.Rows.
 func (f *FaultyStore) Rows(ctx context.Context, space string) ([]store.Put, error) {
 	return call(f, OpRows, func() ([]store.Put, error) { return f.Store.Rows(ctx, space) })
+}
+
+// FieldChanges implements store.Fields.
+func (f *FaultyStore) FieldChanges(ctx context.Context, name string, after int64, limit int) ([]store.FieldChange, error) {
+	return call(f, OpFieldChanges, func() ([]store.FieldChange, error) { return f.Store.FieldChanges(ctx, name, after, limit) })
+}
+
+// FieldHead implements store.Fields.
+func (f *FaultyStore) FieldHead(ctx context.Context, name string) (int64, error) {
+	return call(f, OpFieldHead, func() (int64, error) { return f.Store.FieldHead(ctx, name) })
+}
+
+// FieldNames implements store.Fields.
+func (f *FaultyStore) FieldNames(ctx context.Context, after string, limit int) ([]string, error) {
+	return call(f, OpFieldNames, func() ([]string, error) { return f.Store.FieldNames(ctx, after, limit) })
 }
 
 // Own implements store.Owner.

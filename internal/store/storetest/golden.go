@@ -10,7 +10,7 @@ import (
 
 // Fill writes one of everything that a store can hold into an empty store:
 // events of every kind and with every field, steps of every kind, rows, states
-// with blocks, and a checkpoint.
+// with blocks, a checkpoint, and Fields.
 func Fill(t *testing.T, s store.Store) {
 	t.Helper()
 	e := &env{T: t, s: s}
@@ -25,6 +25,10 @@ func Fill(t *testing.T, s store.Store) {
 		Puts: []store.Put{{Space: store.SpaceConsumer, Key: "agent", Value: []byte(`{"position":7}`)}, {Space: "empty", Key: "", Value: []byte{}}},
 	})
 	e.write(store.Entry{Steps: []engine.Step{{Kind: engine.StepSilence, Silence: &engine.Silence{ID: "s2", Scope: "*"}}}})
+	for _, name := range strange() {
+		e.write(change(name, 0, name))
+	}
+	e.write(store.Entry{Events: events("scope b", 1), Field: changes("default", 0, `{"kind":"write"}`, "\x00\x01\xff")}, change("default", 2, "third"))
 	live := state("scope a", 40, `{"open":{}}`, block(0, "\x00\x01\xff"), block(64, "second"))
 	live.Live, live.WakeAt = true, start+5000
 	e.save(fence, 12, live, state("scope b", 20, ""))
@@ -49,6 +53,10 @@ func Dump(t *testing.T, s store.Store) string {
 		Event    *event       `json:",omitempty"`
 		Step     *engine.Step `json:",omitempty"`
 	}
+	type field struct {
+		Name    []byte
+		Changes []store.FieldChange
+	}
 	dump := struct {
 		Epoch      string
 		Secret     []byte
@@ -58,6 +66,7 @@ func Dump(t *testing.T, s store.Store) string {
 		Checkpoint engine.Position
 		Consumers  []store.Put
 		Empty      []store.Put
+		Fields     []field `json:",omitempty"` // none in a store of before there were any
 	}{Epoch: e.head().Epoch}
 	for _, r := range e.log(0, 100) {
 		out := record{Position: r.Position, Stamp: r.Stamp, Scope: r.Scope, Step: r.Step}
@@ -87,6 +96,9 @@ func Dump(t *testing.T, s store.Store) string {
 	}
 	if dump.Empty, err = s.Rows(t.Context(), "empty"); err != nil {
 		t.Fatalf("rows: %v", err)
+	}
+	for _, n := range e.fieldNames("", 100) {
+		dump.Fields = append(dump.Fields, field{[]byte(n), e.field(n, 100)})
 	}
 	b, err := json.MarshalIndent(dump, "", "  ")
 	if err != nil {

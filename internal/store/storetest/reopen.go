@@ -71,6 +71,7 @@ func reopenCases() []testCase {
 				e.Errorf("row: %q, %v", v, err)
 			}
 		}},
+		{"FieldsAreAsTheyWere", fieldsAreAsTheyWere},
 		{"TheOwnersComparisonsStillHold", func(e *env) {
 			f := e.own()
 			settle := store.Entry{Steps: []engine.Step{settled("w1"), decided("w1")}, Scope: "a", Fence: f}

@@ -80,6 +80,7 @@ func Run(t *testing.T, open Open, options ...Option) {
 		{"Query", queryCases()},
 		{"Rows", rowCases()},
 		{"States", stateCases()},
+		{"Fields", fieldCases()},
 		{"Concurrent", concurrentCases()},
 		{"Close", closeCases()},
 	}
