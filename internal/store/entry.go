@@ -36,8 +36,12 @@ func (e *Entry) Check() error {
 	return nil
 }
 
-// CheckFence refuses an owned entry whose fence is not the one in force.
+// CheckFence refuses an owned entry whose fence is not the one in force for
+// its shard, or is that of another shard than its scope's.
 func (e *Entry) CheckFence(inForce Fence) error {
+	if of := e.Fence.Shard; of >= 0 && e.Scope != "" && of != engine.Shard(e.Scope) {
+		return fmt.Errorf("scope %q: %w: it is of shard %d, and the entry has the fence of shard %d", e.Scope, ErrFenced, engine.Shard(e.Scope), of)
+	}
 	if e.Fence != inForce {
 		return fmt.Errorf("scope %q: %w: the entry has token %d of shard %d, in force is token %d of shard %d",
 			e.Scope, ErrFenced, e.Fence.Token, e.Fence.Shard, inForce.Token, inForce.Shard)

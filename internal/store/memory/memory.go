@@ -42,6 +42,7 @@ type Store struct {
 	steps    []engine.Position // of all steps
 	numbered map[string]engine.Position
 	fence    store.Fence // in force; the zero Fence until somebody owns the store
+	leases   leases      // of the shards, where replicas share the store
 
 	states     states
 	checkpoint engine.Position
@@ -176,7 +177,7 @@ func (s *Store) admit(e *store.Entry, stamp engine.Time) ([]*engine.Step, error)
 		return nil, err
 	}
 	if e.Owned() {
-		if err := e.CheckFence(s.fence); err != nil {
+		if err := e.CheckFence(s.inForce(e.Fence.Shard)); err != nil {
 			return nil, err
 		}
 		if err := e.CheckAfter(s.numbered[e.Scope]); err != nil {

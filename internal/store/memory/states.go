@@ -65,13 +65,14 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 		return err
 	}
 	defer s.mu.Unlock()
-	if fence != s.fence || fence == (store.Fence{}) {
-		return store.Describe("save states", fmt.Errorf("%w: token %d, in force is %d", store.ErrFenced, fence.Token, s.fence.Token))
+	if now := s.inForce(fence.Shard); fence != now || fence == (store.Fence{}) {
+		return store.Describe("save states", fmt.Errorf("%w: token %d of shard %d, in force is %d", store.ErrFenced, fence.Token, fence.Shard, now.Token))
 	}
 	for i := range rows {
 		s.states.save(&rows[i])
 	}
-	s.checkpoint = max(s.checkpoint, checkpoint)
+	at := s.checkpointOf(fence.Shard)
+	*at = max(*at, checkpoint)
 	return nil
 }
 
@@ -127,12 +128,12 @@ func (s *Store) ScopeNames(ctx context.Context, after string, limit int) ([]stri
 }
 
 // Checkpoint implements store.States.
-func (s *Store) Checkpoint(ctx context.Context, _ store.Fence) (engine.Position, error) {
+func (s *Store) Checkpoint(ctx context.Context, fence store.Fence) (engine.Position, error) {
 	if err := s.lock(ctx, "read checkpoint"); err != nil {
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	return s.checkpoint, nil
+	return *s.checkpointOf(fence.Shard), nil
 }
 
 func (s *Store) put(p *store.Put) {
@@ -178,6 +179,9 @@ func (s *Store) Own(ctx context.Context) (store.Fence, error) {
 		return store.Fence{}, err
 	}
 	defer s.mu.Unlock()
+	if err := s.leases.end(s.clock.Time()); err != nil {
+		return store.Fence{}, store.Describe("own the store", err)
+	}
 	s.fence = store.Fence{Shard: -1, Token: s.fence.Token + 1}
 	return s.fence, nil
 }
