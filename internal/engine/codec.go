@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // storedState is a State as its row holds it. Dedup ids that fill a block are
@@ -68,14 +69,15 @@ func DecodeState(r *Rules, body []byte, format int, blocks func(yield func(seq i
 	}
 	s.Seen.first = st.SeenFrom
 	if blocks != nil {
-		if err := blocks(s.Seen.load); err != nil {
+		load := func(seq int64, body []byte) error { return s.Seen.load(seq, body, st.SeenTo) }
+		if err := blocks(load); err != nil {
 			return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
 		}
 	}
 	if s.Seen.next() != st.SeenTo {
 		return nil, fmt.Errorf("state of %q: dedup blocks end at %d: want %d", s.Scope, s.Seen.next(), st.SeenTo)
 	}
-	if err := s.Seen.load(st.SeenTo, st.Tail); err != nil {
+	if err := s.Seen.load(st.SeenTo, st.Tail, math.MaxInt64); err != nil {
 		return nil, fmt.Errorf("state of %q: %w", s.Scope, err)
 	}
 	s.Seen.saved = st.SeenTo

@@ -127,13 +127,16 @@ func (s *Seen) SealedTo() int64 {
 // tail packs the ids that fill no block yet.
 func (s *Seen) tail() []byte { return packIDs(s.ids[s.SealedTo()-s.first:]) }
 
-// load puts a block back; blocks come by rising sequence number, the tail last.
-func (s *Seen) load(seq int64, body []byte) error {
+// load puts a block back, but for its ids from a sequence number on; blocks
+// come by rising sequence number. Owners of a scope that followed each other
+// may have cut the same ids into blocks differently: what is there already is
+// skipped.
+func (s *Seen) load(seq int64, body []byte, to int64) error {
 	if len(body)%seenIDBytes != 0 {
 		return fmt.Errorf("dedup block of %d bytes: not a multiple of %d", len(body), seenIDBytes)
 	}
-	for ; len(body) > 0; body, seq = body[seenIDBytes:], seq+1 {
-		if seq < s.first {
+	for ; len(body) > 0 && seq < to; body, seq = body[seenIDBytes:], seq+1 {
+		if seq < s.next() {
 			continue
 		}
 		if seq != s.next() {
