@@ -9,6 +9,14 @@ import (
 	"attend/internal/store"
 )
 
+const (
+	fieldChangesQuery = `SELECT number, format, body FROM changes
+		WHERE field = (SELECT id FROM fields WHERE name = ?) AND number > ? ORDER BY number LIMIT ?`
+	fieldHeadQuery  = "SELECT coalesce(max(number), 0) FROM changes WHERE field = (SELECT id FROM fields WHERE name = ?)"
+	fieldNamesQuery = "SELECT name FROM fields WHERE name > ? ORDER BY name LIMIT ?"
+	findFieldQuery  = "SELECT id, (SELECT max(number) FROM changes WHERE field = id) FROM fields WHERE name = ?" // for the writer
+)
+
 // fieldHead is a Field as the writer knows it.
 type fieldHead struct {
 	id   int64 // in the table fields, 0 until its first change is inserted
@@ -65,8 +73,7 @@ func (t *tables) FieldChanges(ctx context.Context, name string, after int64, lim
 	return list(ctx, t, "read field", func(scan func(...any) error) (c store.FieldChange, err error) {
 		err = scan(&c.Number, &c.Format, &c.Body)
 		return c, err
-	}, `SELECT number, format, body FROM changes WHERE field = (SELECT id FROM fields WHERE name = ?) AND number > ?
-		ORDER BY number LIMIT ?`, name, after, max(limit, 0))
+	}, fieldChangesQuery, name, after, max(limit, 0))
 }
 
 // FieldHead implements store.Fields.
@@ -76,8 +83,7 @@ func (t *tables) FieldHead(ctx context.Context, name string) (int64, error) {
 		return 0, err
 	}
 	var last int64
-	err := t.db.QueryRowContext(ctx, `SELECT coalesce(max(number), 0) FROM changes
-		WHERE field = (SELECT id FROM fields WHERE name = ?)`, name).Scan(&last)
+	err := t.db.QueryRowContext(ctx, fieldHeadQuery, name).Scan(&last)
 	return last, t.fail(ctx, op, err)
 }
 
@@ -86,5 +92,5 @@ func (t *tables) FieldNames(ctx context.Context, after string, limit int) ([]str
 	return list(ctx, t, "list fields", func(scan func(...any) error) (name string, err error) {
 		err = scan(&name)
 		return name, err
-	}, "SELECT name FROM fields WHERE name > ? ORDER BY name LIMIT ?", after, max(limit, 0))
+	}, fieldNamesQuery, after, max(limit, 0))
 }

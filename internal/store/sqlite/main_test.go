@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,8 +29,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// appendForever appends from several goroutines and prints the last position
-// of each acknowledged call.
+// appendForever appends from several goroutines, each to a Field of its own
+// too, and prints the last position of each acknowledged call. Each entry has
+// one step and one change.
 func appendForever(path string) error {
 	s, err := sqlite.Open(context.Background(), path, sqlite.Options{})
 	if err != nil {
@@ -38,13 +40,20 @@ func appendForever(path string) error {
 	fails := make(chan error)
 	for g := range 4 {
 		go func() {
+			name := fmt.Sprint(g)
+			head, err := s.FieldHead(context.Background(), name)
+			if err != nil {
+				fails <- err
+				return
+			}
 			for i := 0; ; i++ {
-				e := store.Entry{Scope: "a", Steps: []engine.Step{{Kind: engine.StepFlush}}}
+				e := store.Entry{Scope: "a", Steps: []engine.Step{{Kind: engine.StepFlush}}, Field: change(name, head)}
+				head++
 				for range i % 20 {
 					e.Events = append(e.Events, event(fmt.Sprint(g), fmt.Sprint(i)))
 				}
 				rs, err := s.Append(context.Background(), e)
-				if err != nil {
+				if err = errors.Join(err, rs[0].Err); err != nil {
 					fails <- err
 					return
 				}

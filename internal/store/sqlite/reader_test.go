@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,6 +28,11 @@ func openReader(t *testing.T, path string) *sqlite.Reader {
 
 func event(scope, id string) store.NewEvent {
 	return store.NewEvent{Scope: scope, Event: engine.Event{ID: id, Name: "n", Kind: engine.Closing}}
+}
+
+// change is one change of a Field, which tells its own number.
+func change(name string, after int64) *store.FieldAppend {
+	return &store.FieldAppend{Name: name, After: after, Changes: []store.FieldChange{{Format: 1, Body: fmt.Append(nil, after+1)}}}
 }
 
 func mustAppend(t *testing.T, s store.Log, entries ...store.Entry) []store.Receipt {
@@ -57,7 +63,7 @@ func TestReader_ReadsBesideADaemon(t *testing.T) {
 		mustAppend(t, s, store.Entry{
 			Events: []store.NewEvent{event("a", "1"), event("b", "2")},
 			Steps:  []engine.Step{{Kind: engine.StepFlush}}, Scope: "a",
-			Puts: []store.Put{{Space: "x", Key: "k", Value: []byte{byte(i)}}},
+			Puts: []store.Put{{Space: "x", Key: "k", Value: []byte{byte(i)}}}, Field: change("f", int64(i)),
 		})
 		row := store.StateRow{Scope: "a", Position: engine.Position(3 * i), Live: true, Format: engine.Format, Body: []byte("b")}
 		if err := s.SaveStates(t.Context(), fence, []store.StateRow{row}, 1); err != nil {
@@ -70,9 +76,13 @@ func TestReader_ReadsBesideADaemon(t *testing.T) {
 			Steps  []engine.Record
 			State  store.StateRow
 			Rows   []store.Put
+			Field  []store.FieldChange
+			Last   int64
+			Names  []string
 		}
 		type reads interface {
 			store.Rows
+			store.Fields
 			Head(ctx context.Context) (store.Head, error)
 			Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error)
 			Events(ctx context.Context, positions []engine.Position) ([]engine.Record, error)
@@ -80,17 +90,23 @@ func TestReader_ReadsBesideADaemon(t *testing.T) {
 			LoadState(ctx context.Context, scope string) (store.StateRow, error)
 		}
 		ask := func(from reads) (a answers) {
-			var errs [6]error
+			var errs [9]error
 			a.Head, errs[0] = from.Head(t.Context())
 			a.Log, errs[1] = from.Read(t.Context(), 1, 100)
 			a.Events, errs[2] = from.Events(t.Context(), []engine.Position{2, 1, 3})
 			a.Steps, errs[3] = from.Steps(t.Context(), store.StepQuery{Scope: "a"})
 			a.State, errs[4] = from.LoadState(t.Context(), "a")
 			a.Rows, errs[5] = from.Rows(t.Context(), "x")
+			a.Field, errs[6] = from.FieldChanges(t.Context(), "f", 0, 10)
+			a.Last, errs[7] = from.FieldHead(t.Context(), "f")
+			a.Names, errs[8] = from.FieldNames(t.Context(), "", 10)
 			if err := errors.Join(errs[:]...); err != nil {
 				t.Fatal(err)
 			}
 			return a
+		}
+		if got := ask(r).Last; got != int64(i+1) {
+			t.Errorf("the reader sees %d changes of %d", got, i+1)
 		}
 		if d := storetest.Compare(ask(r), ask(s)); d != "" {
 			t.Errorf("the reader's answers differ (-daemon +reader):\n%s", d)
@@ -170,6 +186,7 @@ func TestKill_LosesNothingAcknowledged(t *testing.T) {
 		}
 		stamp = h.Stamp
 		var at engine.Position
+		steps := 0
 		for at < h.Position {
 			rs, err := s.Read(t.Context(), at, 1000)
 			if err != nil || len(rs) == 0 {
@@ -179,7 +196,13 @@ func TestKill_LosesNothingAcknowledged(t *testing.T) {
 				if at++; rs[i].Position != at {
 					t.Fatalf("a gap: %d where %d belongs", rs[i].Position, at)
 				}
+				if rs[i].Step != nil {
+					steps++
+				}
 			}
+		}
+		if got := changesOf(t, s); got != steps {
+			t.Fatalf("%d changes of fields stand beside %d steps: an entry is torn", got, steps)
 		}
 		if r := mustAppend(t, s, store.Entry{Events: []store.NewEvent{event("a", "late")}})[0]; r.First != h.Position+1 || r.Stamp < stamp {
 			t.Errorf("receipt %+v after head %+v", r, h)
@@ -188,4 +211,26 @@ func TestKill_LosesNothingAcknowledged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// changesOf counts the changes of all Fields, and sees that each is whole.
+func changesOf(t *testing.T, s store.Fields) (n int) {
+	t.Helper()
+	names, err := s.FieldNames(t.Context(), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		changes, err := s.FieldChanges(t.Context(), name, 0, 1_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range changes {
+			if c := &changes[i]; c.Number != int64(i+1) || string(c.Body) != fmt.Sprint(i+1) {
+				t.Fatalf("field %s: change %d is %d, %q", name, i+1, c.Number, c.Body)
+			}
+		}
+		n += len(changes)
+	}
+	return n
 }

@@ -84,7 +84,7 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		{&s.dropRow, "DELETE FROM rows WHERE space = ? AND key = ?"},
 		{&s.lastNumbered, "SELECT position FROM steps WHERE scope = ? AND owned = 1 ORDER BY position DESC LIMIT 1"},
 		{&s.addField, "INSERT INTO fields (name) VALUES (?)"},
-		{&s.findField, "SELECT id, (SELECT max(number) FROM changes WHERE field = id) FROM fields WHERE name = ?"},
+		{&s.findField, findFieldQuery},
 		{&s.saveState, `INSERT INTO states (scope, position, wake_at, live, format, body) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET position = excluded.position, wake_at = excluded.wake_at, live = excluded.live,
 				format = excluded.format, body = excluded.body WHERE excluded.position >= states.position`},
