@@ -1,0 +1,89 @@
+package field
+
+import "encoding/json"
+
+// Query is what attune and reckon are asked.
+type Query struct {
+	Op       Op
+	Agent    string  // who asks; never blank
+	HasTopic bool    // a topic is given (null is none)
+	Topic    string  // the topic as text, for names and messages
+	Role     *string // nil: the agent's registered role counts
+	MaxUnits int     // 0: nothing
+	// OnlyTopic hides entries of other topics also where scoring does not.
+	OnlyTopic bool
+	// Deep compares what stands within objects, too (reckon).
+	Deep bool
+	// ConflictsOnly leaves entries out of the answer (reckon).
+	ConflictsOnly bool
+
+	topic value
+}
+
+// ParseQuery reads the parameters of attune or reckon. Errors are *Error, in
+// the order of the contract: the agent first, unknown parameters last.
+func ParseQuery(op Op, params json.RawMessage, _ Settings) (*Query, error) {
+	in, err := parseInput(op, params)
+	if err != nil {
+		return nil, err
+	}
+	return in.query()
+}
+
+// ParsePush reads the parameters of a subscription to attune or reckon. What
+// is left out differs: a topic is then the only one, and of a reckoning only
+// the conflicts are told.
+func ParsePush(op Op, params json.RawMessage, set Settings) (*Query, error) {
+	q, err := ParseQuery(op, params, set)
+	if err != nil {
+		return nil, err
+	}
+	in, err := parseInput(op, params)
+	if err != nil {
+		return nil, err
+	}
+	if _, given := in.given("only_topic"); !given {
+		q.OnlyTopic = q.HasTopic
+	}
+	if _, given := in.given("conflictsOnly"); !given {
+		q.ConflictsOnly = op == OpReckon
+	}
+	return q, nil
+}
+
+func (in *input) query() (*Query, error) {
+	q := &Query{Op: in.op}
+	var err error
+	if q.Agent, err = in.name("agent", AgentRequired); err != nil {
+		return nil, err
+	}
+	most := MaxAttuned
+	if in.op == OpReckon {
+		most = MaxReckoned
+	}
+	if q.MaxUnits, err = in.count("max_units", DefaultUnits, most); err != nil {
+		return nil, err
+	}
+	if q.topic, q.HasTopic = in.given("topic"); q.HasTopic {
+		if !q.topic.primitive() {
+			return nil, refuse(InvalidQuery, "topic of %s is an object or array: want a text, a number, true or false", in.op)
+		}
+		q.Topic = q.topic.String()
+	}
+	if _, given := in.given("role"); given {
+		role, err := in.nameIfGiven("role", InvalidQuery)
+		if err != nil {
+			return nil, err
+		}
+		q.Role = &role
+	}
+	for _, f := range []struct {
+		name string
+		to   *bool
+	}{{"only_topic", &q.OnlyTopic}, {"deep", &q.Deep}, {"conflictsOnly", &q.ConflictsOnly}} {
+		if *f.to, err = in.flag(f.name); err != nil {
+			return nil, err
+		}
+	}
+	return q, in.closed()
+}
