@@ -66,45 +66,22 @@ func (s *State) Decide(op Op, params json.RawMessage, set Settings, d Draw) (*De
 		return x.retract()
 	case OpSupersede:
 		return x.supersede()
-	case OpRead:
-		return x.read(params)
 	default:
-		return x.look()
+		return x.look(params)
 	}
 }
 
-func (x *decider) read(params json.RawMessage) (*Decision, error) {
-	q, err := ParseRead(params)
+// look answers what only looks.
+func (x *decider) look(params json.RawMessage) (*Decision, error) {
+	q, err := ParseQuery(x.in.op, params, x.set)
 	if err != nil {
 		return nil, err
 	}
-	page, err := x.s.Read(q)
+	result, err := x.s.Answer(q, x.set)
 	if err != nil {
 		return nil, err
 	}
-	return &Decision{Result: page}, nil
-}
-
-// look answers attune and reckon.
-func (x *decider) look() (*Decision, error) {
-	q, err := x.in.query()
-	if err != nil {
-		return nil, err
-	}
-	return &Decision{Result: x.s.Answer(q, x.set)}, nil
-}
-
-// Answer is the whole result of an attune or reckon: Attuned or Reckoned.
-func (s *State) Answer(q *Query, set Settings) any {
-	if q.Op != OpReckon {
-		return Attuned{Entries: s.Attune(q, set), Epoch: s.epoch}
-	}
-	r := Reckoned{Epoch: s.epoch}
-	r.Entries, r.Conflicts, r.MoreConflicts = s.Reckon(q, set)
-	if q.ConflictsOnly {
-		r.Entries = []Scored{}
-	}
-	return r
+	return &Decision{Result: result}, nil
 }
 
 func (x *decider) register() (*Decision, error) {

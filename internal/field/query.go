@@ -1,10 +1,16 @@
 package field
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
-// Query is what attune and reckon are asked.
+// Query is what attune, reckon or read is asked.
 type Query struct {
-	Op       Op
+	Op Op
+
+	// Of attune and reckon.
+
 	Agent    string  // who asks; never blank
 	HasTopic bool    // a topic is given (null is none)
 	Topic    string  // the topic as text, for names and messages
@@ -18,37 +24,49 @@ type Query struct {
 	ConflictsOnly bool
 
 	topic value
+
+	// Of read.
+
+	Caller string // whose drafts come last; "" for none
+	Limit  int    // entries; 0: nothing
+	After  string // the id after which to go on; "" for the start
+
+	where []condition
 }
 
-// ParseQuery reads the parameters of attune or reckon. Errors are *Error, in
-// the order of the contract: the agent first, unknown parameters last.
+// ParseQuery reads the parameters of attune, reckon or read. Errors are
+// *Error, in the order of the contract: the agent first, unknown parameters
+// last. The settings are those under which the query will be answered.
 func ParseQuery(op Op, params json.RawMessage, _ Settings) (*Query, error) {
+	if !op.known() || op.Changes() {
+		return nil, fmt.Errorf("parse query: %q does not ask: attune, reckon and read do", op)
+	}
 	in, err := parseInput(op, params)
 	if err != nil {
 		return nil, err
+	}
+	if op == OpRead {
+		return in.readQuery()
 	}
 	return in.query()
 }
 
-// ParsePush reads the parameters of a subscription to attune or reckon. What
-// is left out differs: a topic is then the only one, and of a reckoning only
-// the conflicts are told.
-func ParsePush(op Op, params json.RawMessage, set Settings) (*Query, error) {
-	q, err := ParseQuery(op, params, set)
-	if err != nil {
-		return nil, err
+// Answer is the whole result of a query: Attuned, Reckoned or Page. The only
+// error is Read's.
+func (s *State) Answer(q *Query, set Settings) (any, error) {
+	switch q.Op {
+	case OpRead:
+		return s.Read(q)
+	case OpReckon:
+		r := Reckoned{Epoch: s.epoch}
+		r.Entries, r.Conflicts, r.MoreConflicts = s.Reckon(q, set)
+		if q.ConflictsOnly {
+			r.Entries = []Scored{}
+		}
+		return r, nil
+	default:
+		return Attuned{Entries: s.Attune(q, set), Epoch: s.epoch}, nil
 	}
-	in, err := parseInput(op, params)
-	if err != nil {
-		return nil, err
-	}
-	if _, given := in.given("only_topic"); !given {
-		q.OnlyTopic = q.HasTopic
-	}
-	if _, given := in.given("conflictsOnly"); !given {
-		q.ConflictsOnly = op == OpReckon
-	}
-	return q, nil
 }
 
 func (in *input) query() (*Query, error) {

@@ -1,16 +1,5 @@
 package field
 
-import "encoding/json"
-
-// ReadQuery is what read is asked.
-type ReadQuery struct {
-	Caller string // its drafts come last; "" for none
-	Limit  int    // entries; 0: nothing
-	After  string // the id after which to go on; "" for the start
-
-	where []condition
-}
-
 // condition is one key of a read's query: every one must hold.
 type condition struct {
 	key   string
@@ -18,13 +7,9 @@ type condition struct {
 	inner []claim // of an object: its keys
 }
 
-// ParseRead reads the parameters of read. Errors are *Error.
-func ParseRead(params json.RawMessage) (*ReadQuery, error) {
-	in, err := parseInput(OpRead, params)
-	if err != nil {
-		return nil, err
-	}
-	q := new(ReadQuery)
+func (in *input) readQuery() (*Query, error) {
+	q := &Query{Op: OpRead}
+	var err error
 	switch v := in.value("query"); v.kind {
 	case kindNone:
 	case kindObject:
@@ -53,7 +38,7 @@ func ParseRead(params json.RawMessage) (*ReadQuery, error) {
 // Read lists entries of every status in the order in which they were written,
 // committed or discarded, and then the caller's drafts (field contract, 4).
 // The only error is an *Error: there is no entry to go on after.
-func (s *State) Read(q *ReadQuery) (Page, error) {
+func (s *State) Read(q *Query) (Page, error) {
 	page := Page{Entries: []Entry{}}
 	var drafts []*record
 	if n, ok := s.agentNo[q.Caller]; ok {

@@ -3,7 +3,6 @@ package field
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -310,15 +309,4 @@ func (s *State) entry(r *record) Entry {
 		e.RetractIntent, e.RetractedAt = gone.intent, gone.at
 	}
 	return e
-}
-
-// Sessions lists who is registered, by name.
-func (s *State) Sessions() []string {
-	return slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, bool) bool) {
-		for i := range s.agents {
-			if s.agents[i].session != nil && !yield(s.agents[i].name, true) {
-				return
-			}
-		}
-	})))
 }
