@@ -43,6 +43,17 @@ type Change struct {
 	Capabilities []string `json:"capabilities,omitempty"` // registered
 }
 
+// Commits returns the id of the entry that the change adds for others to see,
+// and "" if it adds none.
+func (c *Change) Commits() string {
+	switch c.Kind {
+	case KindWritten, KindCommitted, KindSuperseded:
+		return c.ID
+	default:
+		return ""
+	}
+}
+
 // Encode writes the change as its body of JSON, in the form of Format.
 func (c *Change) Encode() ([]byte, error) {
 	var b bytes.Buffer

@@ -51,6 +51,27 @@ func ParseQuery(op Op, params json.RawMessage, _ Settings) (*Query, error) {
 	return in.query()
 }
 
+// ParsePush is ParseQuery for a subscription to attune or reckon. What is left
+// out differs: a topic is then the only one, and of a reckoning only the
+// conflicts are told.
+func ParsePush(op Op, params json.RawMessage, set Settings) (*Query, error) {
+	q, err := ParseQuery(op, params, set)
+	if err != nil {
+		return nil, err
+	}
+	in, err := parseInput(op, params)
+	if err != nil {
+		return nil, err
+	}
+	if _, given := in.given("only_topic"); !given {
+		q.OnlyTopic = q.HasTopic
+	}
+	if _, given := in.given("conflictsOnly"); !given {
+		q.ConflictsOnly = op == OpReckon
+	}
+	return q, nil
+}
+
 // Answer is the whole result of a query: Attuned, Reckoned or Page. The only
 // error is Read's.
 func (s *State) Answer(q *Query, set Settings) (any, error) {

@@ -172,11 +172,6 @@ func (v value) String() string {
 
 // Topic returns the topic of an Entry's payload as text, for names and
 // messages; "" when it has none, or one that no entry can share.
-func Topic(payload json.RawMessage) string {
-	if text := string(payload); isObject(text) {
-		return lookup(text, "topic").String()
-	}
-	return ""
-}
+func Topic(payload json.RawMessage) string { return topicOf(payload).String() }
 
 func isObject(text string) bool { return len(text) > 1 && text[0] == '{' }
