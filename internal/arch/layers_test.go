@@ -27,7 +27,7 @@ var layers = []layer{
 	},
 	{
 		"vocabulary", "cursors and problems are the same words over HTTP and MCP",
-		[]string{"internal/feed", "internal/problem"},
+		[]string{"internal/feed", "internal/fields", "internal/problem"},
 	},
 	{
 		"adapters", "an adapter that knows another cannot be replaced or tested alone: it says what it needs in a small interface of its own",
