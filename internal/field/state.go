@@ -67,6 +67,10 @@ func NewState() *State {
 // Number is the Field's position: how many changes have been applied.
 func (s *State) Number() int64 { return s.number }
 
+// ChangedAt is the timestamp of the last change, in Unix milliseconds; 0 before
+// the first.
+func (s *State) ChangedAt() int64 { return s.last }
+
 // Epoch is the counter of epochs: the epoch that the next entry takes, and so
 // how many have been taken.
 func (s *State) Epoch() int64 { return s.epoch }

@@ -36,7 +36,7 @@ func (w *watch) evaluate() *evaluation {
 	} else {
 		entries = h.state.Attune(w.query, h.s.opt.Settings)
 	}
-	number, epoch := h.state.Number(), h.state.Epoch()
+	number, epoch, changedAt := h.state.Number(), h.state.Epoch(), h.state.ChangedAt()
 	h.mu.RUnlock()
 
 	only := w.op == field.OpReckon && w.query.ConflictsOnly
@@ -45,7 +45,7 @@ func (w *watch) evaluate() *evaluation {
 		identity = identityOfSet(conflicts)
 	}
 	return &evaluation{
-		snapshot: Snapshot{Mark: Mark{Number: number, Identity: identity}, At: h.s.store.Now().UnixMilli()},
+		snapshot: Snapshot{Mark: Mark{Number: number, Identity: identity}, At: changedAt},
 		number:   number,
 		result: sync.OnceValue(func() json.RawMessage {
 			p := pushed{Field: h.name, More: more, Epoch: epoch}

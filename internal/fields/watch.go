@@ -20,7 +20,7 @@ type Mark struct {
 type Snapshot struct {
 	Mark   Mark
 	Result any   // ready for JSON, at most 256 KiB of it; shared, not to be changed
-	At     int64 // when it was looked at, Unix milliseconds by the store's clock
+	At     int64 // when the mark's change was made, in Unix milliseconds; 0 before any
 }
 
 // watch looks at one question for all who ask it.
@@ -128,7 +128,7 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 	w.mu.Unlock()
 	now := w.evaluate()
 	if seen != nil && seen.snapshot.Mark.Identity == now.snapshot.Mark.Identity {
-		now.snapshot.Mark = seen.snapshot.Mark
+		now.snapshot.Mark, now.snapshot.At = seen.snapshot.Mark, seen.snapshot.At
 	}
 	w.mu.Lock()
 	w.seen = now
