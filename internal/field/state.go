@@ -176,7 +176,8 @@ func (s *State) enter(c *Change) error {
 		s.leave(n, codeSuperseded)
 		r := s.record(c)
 		r.supersedes = n + 1
-		s.list.at(n).supersededBy = s.append(r) + 1
+		successor := s.append(r) // first: it may move the page that holds the predecessor
+		s.list.at(n).supersededBy = successor + 1
 	default:
 		return fmt.Errorf("kind %q takes no epoch", c.Kind)
 	}
