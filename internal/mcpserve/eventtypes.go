@@ -9,12 +9,15 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/field"
 )
 
 // Names of the event types.
 const (
 	eventDecision   = "attention.decision"
 	eventDeadLetter = "attention.deadLetter"
+	eventAttune     = "field.attune"
+	eventReckon     = "field.reckon"
 )
 
 // eventType is one kind of event that a client may follow. Its schemas only
@@ -55,6 +58,9 @@ func (s *Server) eventTypes() ([]*eventType, error) {
 				"data.stage says where, data.message why.",
 		},
 	}
+	if s.opts.Fields != nil {
+		types = append(types, s.fieldTypes()...)
+	}
 	for _, t := range types {
 		var err error
 		if t.arguments, err = readShape(t.name + ".arguments"); err != nil {
@@ -65,6 +71,31 @@ func (s *Server) eventTypes() ([]*eventType, error) {
 		}
 	}
 	return types, nil
+}
+
+// fieldTypes are those of the Field.
+func (s *Server) fieldTypes() []*eventType {
+	return []*eventType{
+		{
+			name: eventAttune,
+			open: s.attuning(field.OpAttune),
+			description: "What is relevant to an agent in a Field has changed: entries came, went, or changed places. " +
+				"data is the whole current result, best first, as the tool field_attune gives it; of many changes in a row the last state is told.",
+		},
+		{
+			name: eventReckon,
+			open: s.attuning(field.OpReckon),
+			description: "What contradicts what in a Field, among the entries that are relevant to an agent, has changed. " +
+				"data is the whole current result, as the tool field_reckon gives it; data.conflicts names each pair and the keys in which they differ.",
+		},
+	}
+}
+
+// attuning opens a subscription to a Field.
+func (s *Server) attuning(op field.Op) func(context.Context, *subscription) (source, *jsonrpc.Error) {
+	return func(ctx context.Context, sub *subscription) (source, *jsonrpc.Error) {
+		return s.openField(ctx, sub, op)
+	}
 }
 
 // following opens a subscription to a kind of the feed.

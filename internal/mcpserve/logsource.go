@@ -10,6 +10,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/store"
 )
 
 // What one read of the log gives a stream that is behind.
@@ -28,6 +29,7 @@ type logSource struct {
 	epoch     string
 	at        engine.Position // everything up to here is given or does not match
 	truncated bool            // it begins later than the cursor asked for
+	leave     func()          // of a stream: ends its place in the tail
 
 	// What wait has found.
 	items  []*feed.TailItem
@@ -52,29 +54,39 @@ func (s *Server) openLog(ctx context.Context, sub *subscription, kind feed.Kind)
 		return nil, s.internal(ctx, sub.method, err)
 	}
 	l := &logSource{server: s, name: sub.kind.name, filter: filter, epoch: head.Epoch, at: head.Position}
-	if sub.cursor == nil {
-		return l, nil
+	if sub.cursor != nil {
+		if bad := l.resume(ctx, sub, head); bad != nil {
+			return nil, bad
+		}
 	}
+	if sub.live {
+		l.leave = s.tail.Follow()
+	}
+	return l, nil
+}
+
+// resume moves the place to the cursor's.
+func (l *logSource) resume(ctx context.Context, sub *subscription, head store.Head) *jsonrpc.Error {
 	cursor, err := feed.DecodeCursor(*sub.cursor)
 	if err != nil {
-		return nil, invalidParams("/cursor", cursorReason(err))
+		return invalidParams("/cursor", cursorReason(err))
 	}
 	l.at, l.truncated = cursor.From(head)
 	if sub.maxAge != nil {
-		young, err := s.opts.Reader.Since(ctx, l.at, sub.since(s.opts.Now()))
+		young, err := l.server.opts.Reader.Since(ctx, l.at, sub.since(l.server.opts.Now()))
 		if err != nil {
-			return nil, s.internal(ctx, sub.method, err)
+			return l.server.internal(ctx, sub.method, err)
 		}
 		l.move(young)
 	}
 	if sub.live {
-		oldest, err := s.opts.Reader.Oldest(ctx)
+		oldest, err := l.server.opts.Reader.Oldest(ctx)
 		if err != nil {
-			return nil, s.internal(ctx, sub.method, err)
+			return l.server.internal(ctx, sub.method, err)
 		}
 		l.move(oldest)
 	}
-	return l, nil
+	return nil
 }
 
 // move begins later, if that is later.
@@ -102,7 +114,11 @@ func (l *logSource) page(ctx context.Context, limit int) (*page, error) {
 	return p, nil
 }
 
-func (l *logSource) follow() (leave func()) { return l.server.tail.Follow() }
+func (l *logSource) close() {
+	if l.leave != nil {
+		l.leave()
+	}
+}
 
 func (l *logSource) wait(ctx context.Context) (err error) {
 	l.items, l.upTo, err = l.server.tail.Next(ctx, l.at)

@@ -2,6 +2,7 @@ package mcpserve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/fields"
 	"attend/internal/store"
 	"attend/internal/store/memory"
 )
@@ -65,9 +67,11 @@ func (d *daemon) stop() {
 type settings struct {
 	options func(*Options)
 	wrap    func(http.Handler) http.Handler
+	store   *memory.Store                 // of a daemon before it; nil is a new one
 	log     func(*memory.Store) feedStore // between the daemon and its store
 	serve   func(*http.Server)
 	streams int // of one principal; 0 is the default
+	fields  func(*memory.Store) *fields.Service
 }
 
 // feedStore is what the feed needs of a store.
@@ -109,7 +113,7 @@ func newDaemon(t *testing.T, set settings) *daemon {
 func newBare(t fataler, set settings) *daemon {
 	t.Helper()
 	d := &daemon{
-		t: t, store: memory.New(memory.Options{}), last: map[string]engine.Position{},
+		t: t, store: cmp.Or(set.store, memory.New(memory.Options{})), last: map[string]engine.Position{},
 		push: &pushes{}, flush: &flushes{marked: []string{}}, scopes: &scopes{}, reg: prometheus.NewPedanticRegistry(), log: &logs{},
 		stopping: make(chan struct{}),
 	}
@@ -132,6 +136,11 @@ func newBare(t fataler, set settings) *daemon {
 		Reader: reader, Consumers: d.consumers, Streams: streams, Stopping: d.stopping,
 		Push: d.push, Flush: d.flush, Scopes: d.scopes, Registerer: d.reg, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(d.log, nil)),
+	}
+	if set.fields != nil {
+		service := set.fields(d.store)
+		o.Fields = service
+		t.Cleanup(service.Close)
 	}
 	if set.options != nil {
 		set.options(&o)

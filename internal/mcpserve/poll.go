@@ -29,6 +29,7 @@ func (s *Server) pollEvents(ctx context.Context, params map[string]json.RawMessa
 	if bad != nil {
 		return nil, bad
 	}
+	defer from.close()
 	page, err := from.page(ctx, limit)
 	if err != nil {
 		return nil, s.internal(ctx, "events/poll", err)

@@ -25,6 +25,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"attend/internal/feed"
+	"attend/internal/field"
+	"attend/internal/fields"
 )
 
 // Rights that a caller may have (design, section 9).
@@ -39,6 +41,12 @@ type Caller struct {
 	// May tells whether the caller has a right in a scope, or, for the scope
 	// "", whether it has the right at all. Nil grants everything.
 	May func(right, scope string) bool
+	// MayField tells whether the caller may use a Field at all; what it may do
+	// there its rights say. Nil grants every Field.
+	MayField func(name string) bool
+	// MayAgent tells whether the caller may speak in a Field for an agent; "" is
+	// nobody, as whoever leaves the agent out. Nil grants every agent.
+	MayAgent func(agent string) bool
 	// Revoked is closed when the caller's rights end: its token was taken away
 	// or has expired. Streams that are open end then. Nil: never.
 	Revoked <-chan struct{}
@@ -85,6 +93,13 @@ type Flusher interface {
 	Flush(ctx context.Context, scope string) (marked []string, err error)
 }
 
+// Fields carry out the operations of the Field's protocol, as *fields.Service
+// does.
+type Fields interface {
+	Do(ctx context.Context, name string, op field.Op, params json.RawMessage) (any, error)
+	Subscribe(ctx context.Context, op field.Op, name string, params json.RawMessage) (*fields.Subscription, error)
+}
+
 // Options are what a Server is made of. Reader, Consumers, Streams, Push, Flush,
 // Scopes, Logger and Registerer are required.
 type Options struct {
@@ -94,6 +109,7 @@ type Options struct {
 	Push       Pusher
 	Flush      Flusher
 	Scopes     Scopes
+	Fields     Fields // nil: their tools and event types are not offered
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Version    string // of attend, as clients see it
@@ -217,7 +233,8 @@ func (s *Server) newSDK() (http.Handler, error) {
 		Logger:       quiet,
 	})
 	server.AddReceivingMiddleware(complete, advertise)
-	for _, t := range []*tool{s.waitTool(), s.pushTool(), s.flushTool(), s.scopesTool(), s.decisionTool()} {
+	tools := []*tool{s.waitTool(), s.pushTool(), s.flushTool(), s.scopesTool(), s.decisionTool()}
+	for _, t := range append(tools, s.fieldTools()...) {
 		if err := s.addTool(server, t); err != nil {
 			return nil, err
 		}

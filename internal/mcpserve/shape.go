@@ -26,6 +26,9 @@ type shape struct {
 
 // readSchema returns an embedded schema as it is shown to clients.
 func readSchema(name string) (json.RawMessage, error) {
+	if isOfField(name) {
+		return readFieldSchema(name)
+	}
 	b, err := schemaFiles.ReadFile("schemas/" + name + ".json")
 	if err != nil {
 		return nil, fmt.Errorf("read schema %s: %w", name, err)

@@ -14,15 +14,15 @@ type source interface {
 	cursor() string
 	// late tells that the place it began at is later than what was asked for.
 	late() bool
-	// page gives what has come already: at most limit occurrences.
+	// page gives a poll what has come already: at most limit occurrences.
 	page(ctx context.Context, limit int) (*page, error)
-	// follow announces that wait will be called; leave must be called.
-	follow() (leave func())
-	// wait returns as soon as there may be something to give, and else with the
+	// wait is for streams, as is give. It returns as soon as there may be something to give, and else with the
 	// context's error or the store's.
 	wait(ctx context.Context) error
 	// give sends what wait has found, or nothing when it has found nothing.
 	give(ctx context.Context, to *stream) error
+	// close lets go of what it holds.
+	close()
 }
 
 // page is what a poll takes from a source.

@@ -39,6 +39,7 @@ func (s *Server) serveStream(ctx context.Context, w http.ResponseWriter, r *http
 		s.fail(w, req.ID, bad, modern)
 		return
 	}
+	defer st.from.close()
 	leave, err := s.opts.Streams.Enter(caller.Name)
 	s.metrics.request(req.Method, err == nil)
 	if err != nil {
@@ -102,7 +103,6 @@ func revocable(ctx context.Context, caller *Caller) (context.Context, context.Ca
 
 // run sends what comes until the stream ends, and returns why it did.
 func (st *stream) run(ctx context.Context) error {
-	defer st.from.follow()()
 	if err := st.active(st.from.late()); err != nil {
 		return err
 	}

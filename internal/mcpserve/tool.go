@@ -1,6 +1,7 @@
 package mcpserve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"attend/internal/feed"
+	"attend/internal/field"
 )
 
 // tool is a function that a model may call. Its schemas are embedded under its
@@ -22,6 +24,7 @@ type tool struct {
 	annotations mcp.ToolAnnotations
 	right       string
 	lists       []string // arguments whose entries the tool judges one by one
+	judged      bool     // the tool judges its arguments itself
 	call        func(ctx context.Context, caller *Caller, args map[string]json.RawMessage) (*answered, error)
 }
 
@@ -64,7 +67,7 @@ func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.R
 		return nil, forbidden("right", "%s needs the right %q", t.name, t.right)
 	}
 	args, bad := toolArguments(raw)
-	if bad == nil {
+	if bad == nil && !t.judged {
 		bad = input.check(args)
 	}
 	if bad != nil {
@@ -103,11 +106,14 @@ func (s *Server) toolError(ctx context.Context, t *tool, err error) (*mcp.CallTo
 	var wire *jsonrpc.Error
 	var bad *fault
 	var limit *feed.LimitError
+	var refused *field.Error
 	switch {
 	case errors.As(err, &wire):
 		return nil, wire
 	case errors.As(err, &limit):
 		return nil, exhausted(limit)
+	case errors.As(err, &refused):
+		return refusedByField(refused)
 	case errors.Is(err, feed.ErrNotYours):
 		return nil, forbidden("consumer", "%s", err.Error())
 	case errors.As(err, &bad), errors.Is(err, feed.ErrConsumerName), errors.Is(err, feed.ErrAck), errors.Is(err, feed.ErrMalformed):
@@ -116,7 +122,7 @@ func (s *Server) toolError(ctx context.Context, t *tool, err error) (*mcp.CallTo
 		return nil, rpcError(jsonrpc.CodeInternalError, nil, "the call was cancelled")
 	default:
 		bad := s.internal(ctx, t.name, err)
-		return refusal("%s", bad.Message), nil
+		return refusal("%s", cmp.Or(fieldTrouble(err), bad.Message)), nil
 	}
 }
 

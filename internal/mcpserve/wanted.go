@@ -39,6 +39,10 @@ func wanted(s *jsonschema.Schema) string {
 		return wantedList(s)
 	case "object":
 		return "an object"
+	case "boolean":
+		return "true or false"
+	case "null":
+		return "null"
 	default:
 		return "another value"
 	}

@@ -1,0 +1,235 @@
+package mcpserve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"attend/internal/field"
+)
+
+// How much of a result is told in words: the structured content has all of it.
+const (
+	maxFieldText = 64 << 10 // bytes; what goes beyond is counted
+	maxShown     = 2 << 10  // bytes of one entry or intent
+	maxValue     = 200      // bytes of one value of a conflict
+)
+
+// text is a result for reading. Whatever agents have written is quoted, so that
+// it cannot pass for a line of ours.
+func (f *fieldResult) text(op field.Op) string {
+	var b strings.Builder
+	switch r := f.result.(type) {
+	case field.Page:
+		fmt.Fprintf(&b, "%s, in the order in which they were written.\n", entriesCounted(len(r.Entries)))
+		writeEntries(&b, r.Entries[:f.entries], len(r.Entries), writeEntry)
+		if n := f.entries; n > 0 && (r.More || n < len(r.Entries)) {
+			fmt.Fprintf(&b, "\nThere are more: call field_read with after %q.\n", r.Entries[n-1].ID)
+		}
+	case field.Attuned:
+		writeAttuned(&b, r.Entries, f.entries)
+	case field.Reckoned:
+		f.writeConflicts(&b, &r)
+		b.WriteString("\n")
+		writeAttuned(&b, r.Entries, f.entries)
+	case field.Registered:
+		fmt.Fprintf(&b, "The Field knows the role of %q.\n", r.Session)
+	case field.Written:
+		fmt.Fprintf(&b, "%s: id %s, epoch %d.\n", writtenText(op), r.ID, r.Epoch)
+	case field.Drafted:
+		fmt.Fprintf(&b, "Only you see the draft: show it to all by field_commit with draft_id %q, or give it up by field_discard.\n", r.DraftID)
+	default:
+		b.WriteString(doneText(op))
+	}
+	return b.String()
+}
+
+func entriesCounted(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+func writtenText(op field.Op) string {
+	switch op {
+	case field.OpCommit:
+		return "Everybody sees it now"
+	case field.OpSupersede:
+		return "It has taken the place of the other"
+	default:
+		return "Everybody sees it"
+	}
+}
+
+func doneText(op field.Op) string {
+	switch op {
+	case field.OpDeregister:
+		return "Your role is out of the Field.\n"
+	case field.OpDiscard:
+		return "The draft is given up.\n"
+	case field.OpRetract:
+		return "The entry is taken back.\n"
+	default:
+		return "Done.\n"
+	}
+}
+
+func writeAttuned(b *strings.Builder, entries []field.Scored, shown int) {
+	if len(entries) == 0 {
+		b.WriteString("No entry of another agent is relevant to you.\n")
+		return
+	}
+	fmt.Fprintf(b, "%s, the most relevant first.\n", entriesCounted(len(entries)))
+	writeEntries(b, entries[:shown], len(entries), writeScored)
+}
+
+// writeEntries writes entries for as long as there is room.
+func writeEntries[T any](b *strings.Builder, entries []T, all int, write func(*strings.Builder, int, *T)) {
+	for i := range entries {
+		if b.Len() > maxFieldText {
+			entries = entries[:i]
+			break
+		}
+		b.WriteString("\n")
+		write(b, i+1, &entries[i])
+	}
+	if left := all - len(entries); left > 0 {
+		fmt.Fprintf(b, "\n(%d more not shown here)\n", left)
+	}
+}
+
+func writeScored(b *strings.Builder, n int, e *field.Scored) {
+	fmt.Fprintf(b, "%d. %.2f (%s), by %s, id %s, epoch %d%s\n", n, e.Score, e.Reason.Summary, author(&e.Entry), e.ID, e.Epoch, draftMark(&e.Entry))
+	writePayload(b, &e.Entry)
+}
+
+func writeEntry(b *strings.Builder, n int, e *field.Entry) {
+	fmt.Fprintf(b, "%d. %s, by %s, id %s, epoch %d", n, e.Status, author(e), e.ID, e.Epoch)
+	if e.Supersedes != "" {
+		fmt.Fprintf(b, ", in the place of %s", e.Supersedes)
+	}
+	if e.SupersededBy != "" {
+		fmt.Fprintf(b, ", now %s", e.SupersededBy)
+	}
+	b.WriteString("\n")
+	writePayload(b, e)
+	if e.RetractIntent != "" {
+		fmt.Fprintf(b, "> taken back: %s\n", quoted(e.RetractIntent))
+	}
+}
+
+func writePayload(b *strings.Builder, e *field.Entry) {
+	fmt.Fprintf(b, "> %s\n> why: %s\n", cutText(compacted(e.Entry), maxShown), quoted(e.Intent))
+}
+
+func author(e *field.Entry) string {
+	if e.Agent == "" {
+		return "nobody named"
+	}
+	return fmt.Sprintf("%q", e.Agent)
+}
+
+func draftMark(e *field.Entry) string {
+	if e.Status == field.StatusDraft {
+		return ", your draft"
+	}
+	return ""
+}
+
+// writeConflicts names what contradicts what, with both values.
+func (f *fieldResult) writeConflicts(b *strings.Builder, r *field.Reckoned) {
+	switch len(r.Conflicts) {
+	case 0:
+		b.WriteString("Nothing here contradicts anything.\n")
+		return
+	case 1:
+		b.WriteString("1 conflict.\n")
+	default:
+		fmt.Fprintf(b, "%d conflicts, the oldest first.\n", len(r.Conflicts))
+	}
+	told := 0
+	for i := range r.Conflicts[:f.conflicts] {
+		if b.Len() > maxFieldText/2 {
+			break
+		}
+		writeConflict(b, &r.Conflicts[i])
+		told++
+	}
+	if left := len(r.Conflicts) - told; left > 0 {
+		fmt.Fprintf(b, "(%d more not shown here)\n", left)
+	}
+	if r.MoreConflicts {
+		b.WriteString("(there may be more: not every pair was compared)\n")
+	}
+	b.WriteString("Which of the two is right is for you to find out: then field_supersede the other, or field_retract it if it is yours.\n")
+}
+
+func writeConflict(b *strings.Builder, c *field.Conflict) {
+	for _, key := range c.Keys {
+		writeSides(b, c, key, []string{key})
+	}
+	for _, path := range c.Paths {
+		writeSides(b, c, path, splitPath(path))
+	}
+}
+
+func writeSides(b *strings.Builder, c *field.Conflict, name string, path []string) {
+	fmt.Fprintf(b, "> %q: %s says %s (id %s), %s says %s (id %s)\n", name,
+		author(&c.A.Entry), valueAt(c.A.Entry.Entry, path), c.A.ID, author(&c.B.Entry), valueAt(c.B.Entry.Entry, path), c.B.ID)
+}
+
+// splitPath reads a path as the rules write it: a backslash takes the meaning
+// from the dot or backslash after it.
+func splitPath(path string) []string {
+	parts := []string{""}
+	for i := 0; i < len(path); i++ {
+		switch {
+		case path[i] == '\\' && i+1 < len(path):
+			i++
+			parts[len(parts)-1] += path[i : i+1]
+		case path[i] == '.':
+			parts = append(parts, "")
+		default:
+			parts[len(parts)-1] += path[i : i+1]
+		}
+	}
+	return parts
+}
+
+// valueAt is the JSON of what stands at a path of an entry.
+func valueAt(entry json.RawMessage, path []string) string {
+	for _, key := range path {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(entry, &members) != nil || members[key] == nil {
+			return "nothing"
+		}
+		entry = members[key]
+	}
+	return cutText(compacted(entry), maxValue)
+}
+
+// compacted writes JSON on one line.
+func compacted(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return "?"
+	}
+	return b.String()
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", cutText(s, maxShown)) }
+
+// cutText shortens a text to about so many bytes, and says by how much.
+func cutText(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	at := limit
+	for at > 0 && !utf8.RuneStart(s[at]) {
+		at--
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", s[:at], len(s)-at)
+}
