@@ -1,6 +1,6 @@
 // Package api serves what people and programs ask the daemon over HTTP under
 // /v1, but for ingest: decisions and the story of each, flush calls, scopes,
-// dead letters, consumers.
+// dead letters, consumers, Fields.
 //
 // Reading holds nothing: a page is a position in the log and a filter, and a
 // cursor is good on any of the daemon's interfaces. What changes something
@@ -74,6 +74,10 @@ type Options struct {
 	Marks     Marks
 	Consumers Consumers
 	Streams   *feed.Streams
+	Fields    Fields
+	// MayUseField says why a caller may not use a Field, or not speak for that
+	// agent there; nil where it may. The error's text is shown to the caller.
+	MayUseField func(context.Context, FieldUse) error
 	// Principal names who sent a request, "" where there are no tokens.
 	Principal func(context.Context) string
 	// Admin guards the routes that need the right of that name.
@@ -94,7 +98,7 @@ type API struct {
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
 	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil ||
-		o.Streams == nil || o.Principal == nil || o.Admin == nil || o.Stopping == nil || o.Logger == nil {
+		o.Streams == nil || o.Fields == nil || o.MayUseField == nil || o.Principal == nil || o.Admin == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
 	return &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: make(chan struct{}, maxWaiting)}, nil
@@ -115,6 +119,7 @@ func (a *API) Register(r chi.Router) {
 	r.Method(http.MethodGet, "/v1/consumers", a.handle(a.listConsumers))
 	r.Method(http.MethodGet, "/v1/consumers/{name}", a.handle(a.showConsumer))
 	r.Method(http.MethodDelete, "/v1/consumers/{name}", a.Admin(a.handle(a.deleteConsumer)))
+	a.registerField(r)
 }
 
 // handle bounds the time that a request may take, and answers an error as a

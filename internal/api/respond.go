@@ -13,6 +13,7 @@ import (
 
 	strict "github.com/go-json-experiment/json"
 
+	"attend/internal/fields"
 	"attend/internal/problem"
 	"attend/internal/store"
 )
@@ -67,7 +68,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		problem.New(refused.status, refused.code, refused.detail).Write(w)
 	case r.Context().Err() != nil:
 		// The caller has gone: nobody reads an answer.
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrConflict),
+		errors.Is(err, fields.ErrStopping), errors.Is(err, context.DeadlineExceeded):
 		a.Logger.WarnContext(r.Context(), "the store does not answer", "route", describeRoute(r), "error", err)
 		w.Header().Set("Retry-After", "1")
 		problem.New(http.StatusServiceUnavailable, codeUnavailable, "the store does not answer: try again").Write(w)
@@ -108,22 +110,36 @@ func encode(body any) ([]byte, error) {
 // a misspelt one would change what the call does; so are duplicates. curl is a
 // line that would have been understood.
 func readJSON(w http.ResponseWriter, r *http.Request, body any, curl string) error {
+	b, err := readBody(w, r, maxBodyBytes, curl)
+	if err != nil {
+		return err
+	}
+	if err := strict.Unmarshal(b, body, strict.RejectUnknownMembers(true)); err != nil {
+		return unreadable(err, curl)
+	}
+	return nil
+}
+
+// unreadable says what is wrong with a body, and what would be right.
+func unreadable(err error, curl string) error {
+	return refuse(http.StatusBadRequest, codeBody, "the body cannot be read: %v; it should look like: %s", err, curl)
+}
+
+// readBody reads a body of JSON whole, up to most bytes.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, curl string) ([]byte, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return refuse(http.StatusUnsupportedMediaType, codeMediaType, "Content-Type is %q: want application/json, as in: %s", r.Header.Get("Content-Type"), curl)
+		return nil, refuse(http.StatusUnsupportedMediaType, codeMediaType, "Content-Type is %q: want application/json, as in: %s", r.Header.Get("Content-Type"), curl)
 	}
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Now().Add(readTimeout))
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	_ = deadlines.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is over %d bytes", maxBodyBytes)
+		return nil, refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body is over %d bytes", most)
 	case err != nil:
-		return refuse(http.StatusBadRequest, codeBody, "the body did not come whole")
+		return nil, refuse(http.StatusBadRequest, codeBody, "the body did not come whole")
 	}
-	if err := strict.Unmarshal(b, body, strict.RejectUnknownMembers(true)); err != nil {
-		return refuse(http.StatusBadRequest, codeBody, "the body cannot be read: %v; it should look like: %s", err, curl)
-	}
-	return nil
+	return b, nil
 }

@@ -37,7 +37,9 @@ type world struct {
 	streams   *feed.Streams
 	registry  *prometheus.Registry
 	stopping  chan struct{}
-	admin     bool // whether requests have the right
+	fields    *fakeFields
+	mayUse    func(api.FieldUse) error // of Fields; nil lets everybody
+	admin     bool                     // whether requests have the right
 	log       logged
 	handler   http.Handler
 }
@@ -53,7 +55,7 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	w := &world{
 		t: t, store: memory.New(memory.Options{}), last: make(map[string]engine.Position),
 		registry: prometheus.NewPedanticRegistry(),
-		scopes:   &fakeScopes{}, marks: &fakeMarks{}, stopping: make(chan struct{}), admin: true,
+		scopes:   &fakeScopes{}, marks: &fakeMarks{}, fields: &fakeFields{}, stopping: make(chan struct{}), admin: true,
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
 	var err error
@@ -68,7 +70,7 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	}
 	handlers, err := api.New(api.Options{
 		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers,
-		Streams: w.streams, Principal: func(context.Context) string { return "" },
+		Streams: w.streams, Fields: w.fields, MayUseField: w.mayUseField, Principal: func(context.Context) string { return "" },
 		Admin: w.requireAdmin, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
@@ -78,6 +80,13 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	handlers.Register(r)
 	w.handler = r
 	return w
+}
+
+func (w *world) mayUseField(_ context.Context, use api.FieldUse) error {
+	if w.mayUse == nil {
+		return nil
+	}
+	return w.mayUse(use)
 }
 
 func (w *world) requireAdmin(next http.Handler) http.Handler {

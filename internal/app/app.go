@@ -6,7 +6,7 @@
 // undone in the opposite order, by Stop or by themselves when they fail
 // half-way:
 //
-//	store → runner → consumers → HTTP
+//	store → Fields → runner → consumers → HTTP
 //
 // so that the last request is answered before the loop ends, and the loop
 // before the store is closed.
@@ -27,6 +27,7 @@ import (
 
 	"attend/internal/config"
 	"attend/internal/feed"
+	"attend/internal/fields"
 	"attend/internal/ingest"
 	"attend/internal/runner"
 	"attend/internal/store"
@@ -46,6 +47,7 @@ type App struct {
 	log       *slog.Logger
 	store     store.Store
 	runner    *runner.Runner
+	fields    *fields.Service
 	ingest    *ingest.Handler
 	consumers *feed.Consumers
 	server    *http.Server
@@ -86,6 +88,9 @@ func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err er
 		return nil, err
 	}
 	a.buildRunner()
+	if err := a.buildFields(); err != nil {
+		return nil, err
+	}
 	if err := a.buildServer(); err != nil {
 		return nil, err
 	}

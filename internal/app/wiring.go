@@ -48,6 +48,10 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Marks:     a.runner,
 		Consumers: a.consumers,
 		Streams:   streams,
+		Fields:    a.fields,
+		MayUseField: func(_ context.Context, use api.FieldUse) error {
+			return may.field(use.Field, use.Op.Changes(), use.Agent)
+		},
 		Principal: func(context.Context) string { return may.principal() },
 		Admin:     may.admin,
 		Stopping:  a.stopping,

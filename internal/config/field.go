@@ -11,16 +11,15 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	rules "attend/internal/field"
 )
 
 // Field says how the shared memory of agents behaves. It holds for every named
 // Field of the daemon.
 type Field struct {
-	// Scoring is "graded" or "reference" (field contract, 0).
-	Scoring string
-	// MinIntent is the least length of an intent, in UTF-16 units after its
-	// blanks are trimmed; 0 for none.
-	MinIntent int
+	// Settings are the rules: the table of scores, the least length of an intent.
+	Settings rules.Settings
 	// Ingest makes an event of each committed entry and each new conflict.
 	Ingest bool
 	// PushEvery is the least time between two results for one subscription.
@@ -46,19 +45,19 @@ type Attune struct {
 const (
 	defaultFieldName  = "default"
 	maxFieldNameBytes = 128
-	maxAgentBytes     = 256 // of a role too
+	maxAgentBytes     = rules.MaxName // of a role too
 	maxTopicBytes     = 16 << 10
 	defaultAttuned    = 20
-	maxAttuned        = 1000
+	maxAttuned        = 1000 // a judge reads no more
 	maxMinIntent      = 1000
 )
 
 func setFieldScoring(c *Config, text string) error {
-	modes := []string{"graded", "reference"}
-	if !slices.Contains(modes, text) {
-		return fmt.Errorf("is %s: unknown scoring%s", quote(text), orList(text, modes))
+	mode, err := rules.ParseMode(text)
+	if err != nil {
+		return fmt.Errorf("is %s: unknown scoring%s", quote(text), orList(text, []string{rules.Graded.String(), rules.Reference.String()}))
 	}
-	c.Field.Scoring = text
+	c.Field.Settings.Mode = mode
 	return nil
 }
 
@@ -67,7 +66,7 @@ func setFieldMinIntent(c *Config, text string) error {
 	if err != nil || v < 0 || v > maxMinIntent {
 		return fmt.Errorf("is %s: must be a whole number from 0 to %d", quote(text), maxMinIntent)
 	}
-	c.Field.MinIntent = v
+	c.Field.Settings.MinIntent = v
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"attend/internal/engine"
+	rules "attend/internal/field"
 )
 
 // Every scalar, from every set of sources: a flag wins over a variable, a
@@ -40,8 +41,8 @@ func TestLoad_Precedence(t *testing.T) {
 		}},
 		"actThreshold":          {"0.1", "0.2", "0.3", "0", func(c *Config) string { return fmt.Sprint(c.Settings.ActThreshold) }},
 		"guidance":              {"", "of variable", "of file", "", func(c *Config) string { return c.Settings.Guidance }},
-		"field.scoring":         {"reference", "graded", "reference", "graded", func(c *Config) string { return c.Field.Scoring }},
-		"field.minIntentLength": {"", "2", "0", "10", func(c *Config) string { return fmt.Sprint(c.Field.MinIntent) }},
+		"field.scoring":         {"reference", "graded", "reference", "graded", func(c *Config) string { return c.Field.Settings.Mode.String() }},
+		"field.minIntentLength": {"", "2", "0", "10", func(c *Config) string { return fmt.Sprint(c.Field.Settings.MinIntent) }},
 		"field.ingest":          {"", "true", "true", "false", func(c *Config) string { return fmt.Sprint(c.Field.Ingest) }},
 		"field.pushEveryMs":     {"", "20", "30", "1000", func(c *Config) string { return fmt.Sprint(c.Field.PushEvery.Milliseconds()) }},
 		"logLevel":              {"debug", "warn", "error", "info", func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }},
@@ -152,7 +153,7 @@ func TestLoad_Defaults(t *testing.T) {
 	want := &Config{
 		Host: "127.0.0.1", Port: 8787,
 		Store: Store{StoreSQLite, "attend.db"}, Judge: "rule",
-		Field:    Field{Scoring: "graded", MinIntent: 10, PushEvery: time.Second},
+		Field:    Field{Settings: rules.DefaultSettings(), PushEvery: time.Second},
 		LogLevel: slog.LevelInfo, LogFormat: "text", ShutdownGrace: 10 * time.Second,
 		Settings: engine.Defaults(),
 	}
