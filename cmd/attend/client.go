@@ -140,11 +140,13 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	at.RawQuery = query.Encode()
 	var payload io.Reader
 	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false) // what is kept is what was written
+		if err := enc.Encode(body); err != nil {
 			return fmt.Errorf("encode request: %w", err)
 		}
-		payload = bytes.NewReader(b)
+		payload = &b
 	}
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), payload)
 	if err != nil {

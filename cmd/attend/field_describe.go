@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// fieldEntry is what a person reads of an entry.
+type fieldEntry struct {
+	ID            string          `json:"id"`
+	Timestamp     int64           `json:"timestamp"` // Unix milliseconds
+	Epoch         int64           `json:"epoch"`
+	Agent         *string         `json:"agent"`
+	Status        string          `json:"status"`
+	Entry         json.RawMessage `json:"entry"`
+	Intent        string          `json:"intent"`
+	Supersedes    string          `json:"supersedes"`
+	SupersededBy  string          `json:"superseded_by"`
+	RetractIntent string          `json:"retract_intent"`
+
+	Score  float64 `json:"relevance_score"`
+	Reason struct {
+		Summary string `json:"summary"`
+	} `json:"relevance_reason"`
+}
+
+// author names who wrote the entry.
+func (e *fieldEntry) author() string {
+	if e.Agent == nil {
+		return "(nobody)"
+	}
+	return visible(*e.Agent)
+}
+
+// fate says what an entry is, and what stands before and behind it.
+func (e *fieldEntry) fate() string {
+	text := visible(e.Status)
+	if e.SupersededBy != "" {
+		text += " by " + visible(e.SupersededBy)
+	}
+	if e.Supersedes != "" {
+		text += ", supersedes " + visible(e.Supersedes)
+	}
+	return text
+}
+
+// fieldConflict is a pair of entries that contradict each other.
+type fieldConflict struct {
+	A     fieldEntry `json:"a"`
+	B     fieldEntry `json:"b"`
+	Keys  []string   `json:"keys"`
+	Paths []string   `json:"paths"` // with --deep: inside objects and lists
+}
+
+// fieldAnswer is what the operations that show entries answer with.
+type fieldAnswer struct {
+	Entries   []fieldEntry    `json:"entries"`
+	Conflicts []fieldConflict `json:"conflicts"`
+}
+
+func readFieldAnswer(raw []byte) (*fieldAnswer, error) {
+	var answer fieldAnswer
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, fmt.Errorf("answer about entries: %w", err)
+	}
+	return &answer, nil
+}
+
+// describeAttune ranks entries: score and author, why, and what they say.
+func describeAttune(_ map[string]any, raw []byte) (string, error) {
+	answer, err := readFieldAnswer(raw)
+	if err != nil {
+		return "", err
+	}
+	return describeRanked(answer.Entries), nil
+}
+
+// describeReckon does the same, and names each contradiction behind.
+func describeReckon(_ map[string]any, raw []byte) (string, error) {
+	answer, err := readFieldAnswer(raw)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(describeRanked(answer.Entries))
+	if len(answer.Conflicts) == 0 {
+		b.WriteString("\nno conflicts")
+		return b.String(), nil
+	}
+	for i := range answer.Conflicts {
+		b.WriteString("\n" + describeConflict(&answer.Conflicts[i]))
+	}
+	return b.String(), nil
+}
+
+func describeRanked(entries []fieldEntry) string {
+	if len(entries) == 0 {
+		return "no entries"
+	}
+	lines := make([]string, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		status := ""
+		if e.Status != "committed" {
+			status = ", " + visible(e.Status)
+		}
+		lines[i] = fmt.Sprintf("%.2f  %s  %s%s  %s\n    %s\n    %s",
+			e.Score, visible(e.ID), e.author(), status, visible(e.Reason.Summary), visibleData(string(e.Entry)), visible(e.Intent))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// describeConflict names the two entries, and under each key both values.
+func describeConflict(c *fieldConflict) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "conflict  %s (%s) and %s (%s)", visible(c.A.ID), c.A.author(), visible(c.B.ID), c.B.author())
+	for _, key := range c.Keys {
+		fmt.Fprintf(&b, "\n    %s: %s and %s", visible(key), valueOf(c.A.Entry, key), valueOf(c.B.Entry, key))
+	}
+	for _, path := range c.Paths {
+		fmt.Fprintf(&b, "\n    %s differs", visible(path))
+	}
+	return b.String()
+}
+
+// valueOf is the text of a key's value in an entry.
+func valueOf(entry json.RawMessage, key string) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(entry, &members) != nil || members[key] == nil {
+		return "?"
+	}
+	return visibleData(string(members[key]))
+}
+
+// describeRead lists entries with what became of them.
+func describeRead(_ map[string]any, raw []byte) (string, error) {
+	answer, err := readFieldAnswer(raw)
+	if err != nil {
+		return "", err
+	}
+	if len(answer.Entries) == 0 {
+		return "no entries", nil
+	}
+	lines := make([]string, len(answer.Entries))
+	for i := range answer.Entries {
+		e := &answer.Entries[i]
+		at := time.UnixMilli(e.Timestamp).Format("2006-01-02T15:04:05.000Z07:00")
+		lines[i] = fmt.Sprintf("%s  %s  epoch %d  %s  %s\n    %s\n    %s", at, visible(e.ID), e.Epoch, e.author(), e.fate(), visibleData(string(e.Entry)), visible(e.Intent))
+		if e.RetractIntent != "" {
+			lines[i] += "\n    retracted: " + visible(e.RetractIntent)
+		}
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// describeRegister says what a Field knows of an agent now.
+func describeRegister(params map[string]any, raw []byte) (string, error) {
+	var answer struct {
+		Session string `json:"session_id"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return "", fmt.Errorf("answer to register: %w", err)
+	}
+	role, _ := params["role"].(string)
+	return fmt.Sprintf("%s: registered as %s", visible(answer.Session), visible(role)), nil
+}
+
+// describeWritten says what an entry is now.
+func describeWritten(status string) func(map[string]any, []byte) (string, error) {
+	return func(_ map[string]any, raw []byte) (string, error) {
+		var answer struct {
+			ID    string `json:"id"`
+			Epoch int64  `json:"epoch"`
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return "", fmt.Errorf("answer about the entry: %w", err)
+		}
+		return fmt.Sprintf("%s  %s, epoch %d", visible(answer.ID), status, answer.Epoch), nil
+	}
+}
+
+// describeDraft names a draft.
+func describeDraft(_ map[string]any, raw []byte) (string, error) {
+	var answer struct {
+		ID string `json:"draft_id"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return "", fmt.Errorf("answer to draft: %w", err)
+	}
+	return visible(answer.ID) + "  draft", nil
+}
+
+// describeDone says what was done to what a parameter names.
+func describeDone(param, what string) func(map[string]any, []byte) (string, error) {
+	return func(params map[string]any, _ []byte) (string, error) {
+		name, _ := params[param].(string)
+		return visible(name) + "  " + what, nil
+	}
+}
