@@ -25,6 +25,9 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 		if s == nil {
 			break
 		}
+		if !r.acts(s) {
+			continue // its wake stays, for when the shard is owned
+		}
 		if s.state == nil {
 			if _, err := r.load(ctx, s.name); err != nil {
 				r.mem.wakeAt(s, now, true)
@@ -40,6 +43,10 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 	}
 	jobs := make([]*job, 0, len(batch))
 	for _, s := range batch {
+		if !r.acts(s) {
+			r.park(s)
+			continue
+		}
 		if j := r.next(ctx, s, now); j != nil {
 			jobs = append(jobs, j)
 		}
@@ -78,12 +85,12 @@ func (r *Runner) next(ctx context.Context, s *scope, now engine.Time) *job {
 		}
 	}
 	if len(j.entry.Steps) > 0 || s.tell || s.shed[0].Count+s.shed[1].Count >= shedTrace {
-		j.entry.Steps = append(j.entry.Steps, s.takeShed()...)
+		j.entry.Steps = append(j.entry.Steps, s.untold()...)
 	}
 	if len(j.entry.Steps) == 0 {
 		return nil
 	}
-	j.entry.Scope, j.entry.Fence = s.name, r.fence
+	j.entry.Scope, j.entry.Fence = s.name, r.fenceOf(s)
 	j.entry.After, j.entry.Applied = st.LastStep, engine.Position(r.applied.Load())
 	return j
 }
@@ -108,8 +115,22 @@ func (r *Runner) arm(s *scope) {
 	r.mem.wakeAt(s, 0, false)
 }
 
+// park notes when the scope must be looked at, without doing so: another
+// replica owns it, or this one is not sure that it still does.
+func (r *Runner) park(s *scope) {
+	at, ok := s.state.WakeAt()
+	if slot := s.state.Slot; slot != nil && slot.Phase == engine.PhaseCalling {
+		at = slot.Since // who takes the shard over has lost the call
+	}
+	if !ok {
+		r.mem.park(s, 0)
+		return
+	}
+	r.mem.park(s, max(at, 1)) // 0 stands for never
+}
+
 // append writes the jobs in one call. A refused entry is decided again after
-// the next read.
+// the next read; nothing is written once the leases are not trusted any more.
 func (r *Runner) append(ctx context.Context, jobs []*job) error {
 	if err := r.compose(ctx, jobs); err != nil {
 		return err
@@ -118,10 +139,17 @@ func (r *Runner) append(ctx context.Context, jobs []*job) error {
 	for i, j := range jobs {
 		entries[i] = j.entry
 	}
+	if !r.trusted() {
+		for _, j := range jobs {
+			r.look(j.scope)
+		}
+		return nil
+	}
 	receipts, err := r.store.Append(ctx, entries...)
 	if err != nil {
 		return fmt.Errorf("append steps: %w", err)
 	}
+	var lost []store.Fence
 	for i, receipt := range receipts {
 		switch err := receipt.Err; {
 		case err == nil:
@@ -129,10 +157,14 @@ func (r *Runner) append(ctx context.Context, jobs []*job) error {
 			r.metrics.behind.Inc()
 			r.look(jobs[i].scope)
 			r.log.Debug("a proposal came too late, it is made again", "scope", jobs[i].scope.name, "error", err)
+		case errors.Is(err, store.ErrFenced) && r.opt.Leases != nil:
+			r.look(jobs[i].scope)
+			lost = append(lost, jobs[i].entry.Fence)
 		default:
 			return fmt.Errorf("append steps of %q: %w", jobs[i].scope.name, err)
 		}
 	}
+	r.fenced(ctx, lost...)
 	return nil
 }
 
@@ -236,15 +268,33 @@ func (s *scope) noteShed(out *engine.Outcome) {
 	}
 }
 
-func (s *scope) takeShed() []engine.Step {
+// shedCauses are the causes of scope.shed, in its order.
+func shedCauses() [2]string { return [...]string{"overflow", "age"} }
+
+// untold makes the steps that tell dropped events. They are told once the
+// steps come back from the log.
+func (s *scope) untold() []engine.Step {
 	var steps []engine.Step
-	for i, why := range []string{"overflow", "age"} {
+	for i, why := range shedCauses() {
 		if t := s.shed[i]; t.Count > 0 {
 			t.Why = why
 			steps = append(steps, engine.Step{Kind: engine.StepShed, Shed: &t})
 		}
-		s.shed[i] = engine.Shed{}
+	}
+	s.tell = s.tell && len(steps) > 0
+	return steps
+}
+
+// told takes off what a step tells, whichever replica wrote it.
+func (s *scope) told(shed *engine.Shed) {
+	for i, why := range shedCauses() {
+		switch t := &s.shed[i]; {
+		case why != shed.Why || shed.Last < t.First:
+		case shed.Last >= t.Last:
+			*t = engine.Shed{}
+		default: // dropped between the step's making and its place in the log
+			t.Count, t.First = max(t.Count-shed.Count, 1), shed.Last+1
+		}
 	}
 	s.tell = false
-	return steps
 }

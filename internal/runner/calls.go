@@ -14,6 +14,7 @@ type call struct {
 	attempt int
 	extra   bool
 	running bool
+	cancel  context.CancelFunc // of what runs
 	result  *outcome
 }
 
@@ -40,7 +41,8 @@ func (r *Runner) judging(ctx context.Context, s *scope, now engine.Time) []engin
 	}
 	switch c := s.call; {
 	case calling && (c == nil || !c.is(slot)):
-		// A call of an earlier process: what became of it is not known.
+		// A call of an earlier process, or of another replica: what became of it
+		// is not known.
 		s.call = nil
 		return s.state.Fail(r.rules, now, engine.Failed{Why: "lost", Message: "the daemon ended while the judge was being called"})
 	case calling && c.result != nil:
@@ -69,7 +71,9 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 	in, positions := r.input(s.state, now)
 	timeout := time.Duration(s.state.Slot.TimeoutMs) * time.Millisecond
 	start := time.Now()
+	ctx, c.cancel = context.WithCancel(ctx)
 	r.calls.Go(func() {
+		defer c.cancel()
 		stopped := ctx.Done()
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -94,7 +98,7 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 		}
 		o.took = time.Since(start)
 		select {
-		case <-stopped: // no outcome of the judge's: the loop records the stop
+		case <-stopped: // no outcome of the judge's: the loop records the stop, or another replica takes over
 			return
 		default:
 		}
@@ -158,6 +162,14 @@ func fill(in *judge.Input, bodies []engine.Record) {
 		body := bodies[0].Event
 		e.ID, e.Text, e.Data = body.ID, body.Text, body.Data
 	}
+}
+
+// breakOff ends the scope's call; what it brings is dropped.
+func (s *scope) breakOff() {
+	if s.call != nil && s.call.cancel != nil {
+		s.call.cancel()
+	}
+	s.call = nil
 }
 
 // take keeps an outcome for the scope's next turn.

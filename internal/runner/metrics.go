@@ -21,6 +21,8 @@ type metrics struct {
 	ignored      prometheus.Counter
 	forgotten    prometheus.Counter
 	behind       prometheus.Counter
+	shardsOwned  prometheus.Gauge
+	takeovers    prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -45,9 +47,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		ignored:     prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_ignored_answers_total", Help: "Answers and failures that no running call waited for."}),
 		forgotten:   prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_forgotten_ids_total", Help: "Event ids forgotten before their time because dedupIds later ones came."}),
 		behind:      prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_refused_proposals_total", Help: "Steps that the log refused because newer records stood in it; they are decided again."}),
+		shardsOwned: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_shards_owned", Help: "Shards of scopes whose decisions this replica makes; all of them where there are no replicas."}),
+		takeovers:   prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_takeovers_total", Help: "Shards that this replica has taken over, from another or from nobody."}),
 	}
 	reg.MustRegister(m.openWindows, m.scopes, m.settles, m.lag, m.windowEvents, m.shed, m.calls, m.callSeconds,
-		m.decisions, m.deadLetters, m.diverged, m.ignored, m.forgotten, m.behind)
+		m.decisions, m.deadLetters, m.diverged, m.ignored, m.forgotten, m.behind, m.shardsOwned, m.takeovers)
 	for _, reason := range engine.Reasons() {
 		m.settles.WithLabelValues(string(reason))
 	}

@@ -10,21 +10,22 @@ import (
 
 // restore takes the right to write and rebuilds the memory: the rules from
 // their records, the times to wake from the state rows, and the rest from the
-// log behind the checkpoint, as the loop reads it.
-func (r *Runner) restore(ctx context.Context) error {
-	fence, err := r.store.Own(ctx)
-	if err != nil {
-		return fmt.Errorf("take the right to write: %w", err)
+// log behind the checkpoint, as the loop reads it. Where replicas share the
+// store, the right is claimed later, when that is done.
+func (r *Runner) restore(ctx context.Context) (err error) {
+	if r.opt.Leases == nil {
+		if r.fence, err = r.store.Own(ctx); err != nil {
+			return fmt.Errorf("take the right to write: %w", err)
+		}
 	}
-	r.fence = fence
 	head, err := r.store.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("read the head: %w", err)
 	}
 	r.liveFrom = head.Position
-	checkpoint, err := r.store.Checkpoint(ctx, fence)
+	checkpoint, err := r.restorePoint(ctx) // before the names: rows are newer than it, never older
 	if err != nil {
-		return fmt.Errorf("read the checkpoint: %w", err)
+		return err
 	}
 	if err := r.restoreRules(ctx); err != nil {
 		return err
@@ -40,9 +41,9 @@ func (r *Runner) restore(ctx context.Context) error {
 }
 
 // restoreRules reads every policy and silence, old ones too: events and calls
-// name them by number and time.
+// name them by number and time. Called again, it reads those that are new.
 func (r *Runner) restoreRules(ctx context.Context) error {
-	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy, engine.StepSilence}, Limit: readLimit}
+	q := store.StepQuery{After: r.ruled, Kinds: []engine.StepKind{engine.StepPolicy, engine.StepSilence}, Limit: readLimit}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -57,6 +58,7 @@ func (r *Runner) restoreRules(ctx context.Context) error {
 			q.After = recs[i].Position
 		}
 		if len(recs) < q.Limit {
+			r.ruled = q.After
 			r.policy.Store(r.rules.Latest())
 			return nil
 		}
@@ -93,9 +95,11 @@ func (r *Runner) restoreWakes(ctx context.Context) error {
 			if rows[i].WakeAt == 0 || r.mem.byName[after] != nil {
 				continue
 			}
-			s := &scope{name: after, index: -1}
-			r.mem.byName[after] = s
-			r.mem.wakeAt(s, rows[i].WakeAt, true)
+			if s := r.mem.add(after); r.opt.Leases == nil {
+				r.mem.wakeAt(s, rows[i].WakeAt, true)
+			} else {
+				r.mem.park(s, rows[i].WakeAt)
+			}
 		}
 		r.mu.Unlock()
 		if len(rows) < readLimit {
@@ -106,18 +110,30 @@ func (r *Runner) restoreWakes(ctx context.Context) error {
 
 // EnsurePolicy appends the policy as a new numbered record when it differs
 // from the newest one in the log. Call it before the runner starts and before
-// events are accepted.
+// events are accepted. Of two replicas that take the same number the first in
+// the log has it, so who appends looks again.
 func EnsurePolicy(ctx context.Context, log store.Log, configured *engine.Policy) error {
+	for {
+		ensured, err := ensurePolicy(ctx, log, configured)
+		if err != nil || ensured {
+			return err
+		}
+	}
+}
+
+func ensurePolicy(ctx context.Context, log store.Log, configured *engine.Policy) (ensured bool, err error) {
 	p := *configured
 	newest := engine.Policy{}
 	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy}, Limit: readLimit}
 	for {
 		recs, err := log.Steps(ctx, q)
 		if err != nil {
-			return fmt.Errorf("read the policies: %w", err)
+			return false, fmt.Errorf("read the policies: %w", err)
 		}
 		for i := range recs {
-			newest, q.After = *recs[i].Step.Policy, recs[i].Position
+			if q.After = recs[i].Position; recs[i].Step.Policy.Number > newest.Number {
+				newest = *recs[i].Step.Policy
+			}
 		}
 		if len(recs) < q.Limit {
 			break
@@ -126,14 +142,14 @@ func EnsurePolicy(ctx context.Context, log store.Log, configured *engine.Policy)
 	p.Number = newest.Number
 	same, err := samePolicy(&p, &newest)
 	if err != nil || same && p.Number > 0 {
-		return err
+		return true, err
 	}
 	p.Number++
 	receipts, err := log.Append(ctx, store.Entry{Steps: []engine.Step{{Kind: engine.StepPolicy, Policy: &p}}})
 	if err != nil {
-		return fmt.Errorf("append the policy: %w", err)
+		return false, fmt.Errorf("append the policy: %w", err)
 	}
-	return receipts[0].Err
+	return false, receipts[0].Err
 }
 
 func samePolicy(a, b *engine.Policy) (bool, error) {

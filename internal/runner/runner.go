@@ -23,6 +23,13 @@
 // nothing is lost meanwhile, since nothing counts that is not in the log. Only
 // a fence of another owner, or a record written by a newer version, ends the
 // loop.
+//
+// # Replicas
+//
+// With Options.Leases many runners share one store. Each folds the whole log
+// and answers from it, and acts on the scopes of those shards alone whose
+// leases it holds (see shards). A fence of another owner then costs the shard,
+// not the loop.
 package runner
 
 import (
@@ -50,6 +57,12 @@ type Options struct {
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
+	// Leases are set where replicas share the store. Nil: this runner takes the
+	// one right to write (store.Owner) and fences whoever had it.
+	Leases   store.Leases
+	Replica  string        // this replica's name among them, of this process alone
+	LeaseTTL time.Duration // how long a lease lasts; 0 is 10 s
+
 	MaxScopes          int           // states kept in memory; 0 is 200,000
 	CheckpointRecords  int           // records after which states are saved; 0 is 300,000
 	CheckpointInterval time.Duration // time after which dirty states are saved; 0 is 60 s
@@ -65,7 +78,8 @@ type Runner struct {
 
 	rules  *engine.Rules // changed by the loop alone, under mu
 	policy atomic.Pointer[engine.Policy]
-	fence  store.Fence
+	fence  store.Fence     // where one runner owns all
+	ruled  engine.Position // policies and silences up to here were read ahead
 
 	mu       sync.RWMutex // held by the loop to change mem and rules, by others to read
 	mem      memory
@@ -82,6 +96,7 @@ type Runner struct {
 	outcomes chan outcome
 	calls    sync.WaitGroup // judge calls and writes of states
 	saving   saving
+	shards   shards // where replicas share the store
 }
 
 // New returns a runner; Run starts it.
@@ -100,7 +115,14 @@ func New(opt Options) *Runner {
 		rules: engine.NewRules(opt.Pure, opt.Override), mem: newMemory(),
 		touched: make(map[*scope]struct{}), outcomes: make(chan outcome),
 	}
+	if opt.LeaseTTL == 0 {
+		r.opt.LeaseTTL = 10 * time.Second
+	}
+	if opt.Leases == nil {
+		r.metrics.shardsOwned.Set(engine.Shards)
+	}
 	r.answers.init()
+	r.shards.init()
 	r.saving.done = make(chan saved, 1)
 	r.policy.Store(r.rules.Latest())
 	return r
@@ -114,8 +136,10 @@ const (
 
 // Run takes the right to write, restores the states and goes on until the
 // context ends. It then breaks off running judge calls in a way that does not
-// count as an attempt, saves the states and returns nil.
+// count as an attempt, saves the states, gives up its leases and returns nil.
 func (r *Runner) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	if err := r.Restore(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -135,7 +159,14 @@ func (r *Runner) Run(ctx context.Context) error {
 			break
 		}
 		if err != nil {
+			stop()
+			r.calls.Wait()
+			r.release()
 			return err
+		}
+		if r.opt.Leases != nil && !r.shards.claiming && r.caughtUp.Load() {
+			r.shards.claiming = true // not before: until then others do the work
+			r.calls.Go(func() { r.claimLeases(ctx) })
 		}
 		r.save(ctx)
 		r.wait(ctx, more || len(r.order) > 0, idle, grown)
@@ -169,7 +200,7 @@ func (r *Runner) retry(ctx context.Context, what string, work func(context.Conte
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed), errors.As(err, &newer):
+		case errors.Is(err, store.ErrFenced) && r.opt.Leases == nil, errors.Is(err, store.ErrClosed), errors.As(err, &newer):
 			return fmt.Errorf("runner: %s: %w", what, err)
 		}
 		r.failing.CompareAndSwap(0, r.now())
@@ -195,6 +226,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // pass reads and applies what the log has, and does what follows. It reports
 // whether there may be more to do at once.
 func (r *Runner) pass(ctx context.Context) (more bool, err error) {
+	r.takeClaims(ctx)
 	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
 	if err != nil {
 		return false, fmt.Errorf("read the log: %w", err)
@@ -202,18 +234,16 @@ func (r *Runner) pass(ctx context.Context) (more bool, err error) {
 	if err := r.apply(ctx, recs); err != nil {
 		return false, err
 	}
-	if len(recs) > 0 && !r.caughtUp.Load() {
+	if len(recs) == readLimit && !r.caughtUp.Load() {
 		return true, nil // catch up before anything is decided
 	}
+	r.share()
 	more, err = r.act(ctx)
 	if err != nil {
 		return false, err
 	}
-	more = more || len(recs) > 0
-	if !more {
-		r.caughtUp.Store(true)
-	}
-	return more, nil
+	r.caughtUp.Store(true)
+	return more || len(recs) > 0, nil
 }
 
 // apply folds records into their scopes.
@@ -280,8 +310,13 @@ func (r *Runner) applyOne(s *scope, rec *engine.Record) {
 		return
 	}
 	s.noteShed(&out)
-	r.metrics.observe(rec)
-	r.metrics.outcome(&out)
+	if rec.Step != nil && rec.Step.Kind == engine.StepShed {
+		s.told(rec.Step.Shed)
+	}
+	if r.acts(s) { // else its owner counts it
+		r.metrics.observe(rec)
+		r.metrics.outcome(&out)
+	}
 }
 
 // look puts the scope on the list of this pass.
@@ -291,85 +326,3 @@ func (r *Runner) look(s *scope) {
 		r.order = append(r.order, s)
 	}
 }
-
-// watch tells the loop that the log has grown. It waits only while the loop is
-// idle.
-func (r *Runner) watch(ctx context.Context, idle <-chan engine.Position, grown chan<- struct{}) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case after := <-idle:
-			if err := r.store.Wait(ctx, after); err != nil && sleep(ctx, maxPause) != nil {
-				return
-			}
-			grown <- struct{}{}
-		}
-	}
-}
-
-// wait takes what has come from calls and writes of states. Unless there is
-// more to do, it returns only when there may be.
-func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Position, grown <-chan struct{}) {
-	if came := r.takeReady(grown); came || more {
-		return
-	}
-	r.metrics.openWindows.Set(float64(r.mem.open))
-	r.metrics.scopes.Set(float64(r.mem.recent.Len()))
-	if !r.watching { // else the watch is still out, and sees the same log
-		idle <- engine.Position(r.applied.Load())
-		r.watching = true
-	}
-	timeout := time.NewTimer(r.untilNext())
-	defer timeout.Stop()
-	select {
-	case <-ctx.Done():
-	case <-grown:
-		r.watching = false
-	case <-timeout.C:
-	case o := <-r.outcomes:
-		r.take(o)
-	case s := <-r.saving.done:
-		r.saveDone(s)
-	}
-}
-
-// takeReady takes all that has come, without waiting. Its order is fixed, and
-// outcomes of calls go first: they share the next append, and what the log says
-// does not hang on which of two things that were ready a select picks.
-func (r *Runner) takeReady(grown <-chan struct{}) (came bool) {
-	for ; ; came = true {
-		select {
-		case o := <-r.outcomes:
-			r.take(o)
-			continue
-		default:
-		}
-		select {
-		case s := <-r.saving.done:
-			r.saveDone(s)
-			continue
-		default:
-		}
-		select {
-		case <-grown:
-			r.watching = false
-		default:
-			return came
-		}
-	}
-}
-
-// untilNext is how long nothing becomes due by the clock.
-func (r *Runner) untilNext() time.Duration {
-	until := min(longestWait, r.opt.CheckpointInterval)
-	if len(r.mem.wakes) > 0 {
-		ms := int64(r.mem.wakes[0].wake) - r.now()
-		until = min(until, time.Duration(max(ms, 0))*time.Millisecond)
-	}
-	return until
-}
-
-// now is the store's clock in Unix milliseconds: the one clock of stamps and
-// deadlines.
-func (r *Runner) now() int64 { return r.store.Now().UnixMilli() }

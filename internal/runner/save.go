@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"attend/internal/engine"
@@ -17,20 +19,26 @@ const saveChunk = 256
 type saving struct {
 	records int       // applied since the last pass began
 	last    time.Time // when the last pass began
-	queue   []*scope  // still to be written in this pass
+	tried   time.Time // when scopes were last looked through for what can leave memory
+	queue   []group   // still to be written in this pass
 	from    engine.Position
-	whole   bool // the pass covers every dirty scope, and moves the checkpoint
+	whole   bool // the pass covers every dirty scope, and moves the checkpoints
 	active  bool
 	writing bool
 	done    chan saved
 }
 
-// saved is a chunk that was written, or not.
-type saved struct {
+// group is what is written under one fence: everything, or one shard.
+type group struct {
+	fence  store.Fence
 	scopes []*scope
+}
+
+// saved is a chunk of a group that was written, or not.
+type saved struct {
+	group
 	rows   []store.StateRow
 	sealed []int64
-	last   bool // the pass ended with it
 	err    error
 }
 
@@ -41,16 +49,20 @@ func (r *Runner) save(ctx context.Context) {
 	if p.last.IsZero() {
 		p.last = time.Now()
 	}
-	over := r.mem.recent.Len() > r.opt.MaxScopes
+	over := r.mem.recent.Len() > r.opt.MaxScopes && (r.opt.Leases == nil || time.Since(p.tried) >= time.Second)
 	if !p.active {
 		due := p.records >= r.opt.CheckpointRecords || p.records > 0 && time.Since(p.last) >= r.opt.CheckpointInterval
 		switch {
 		case due:
 			r.startSaving(true)
 		case over:
+			p.tried = time.Now()
 			r.evict()
 			if r.mem.recent.Len() > r.opt.MaxScopes {
 				r.startSaving(false)
+				if r.opt.Leases != nil {
+					r.readCovers(ctx)
+				}
 			}
 		default:
 			return
@@ -61,7 +73,8 @@ func (r *Runner) save(ctx context.Context) {
 	}
 }
 
-// startSaving lists what is dirty: everything, or the longest idle alone.
+// startSaving lists what is dirty: everything, or the longest idle alone. States
+// of shards that others own are theirs to save.
 func (r *Runner) startSaving(whole bool) {
 	p := &r.saving
 	p.active, p.whole, p.queue = true, whole, nil
@@ -72,43 +85,66 @@ func (r *Runner) startSaving(whole bool) {
 	} else {
 		most = r.mem.recent.Len() - r.opt.MaxScopes + r.opt.MaxScopes/16 + 1
 	}
-	for e := r.mem.recent.Front(); e != nil && len(p.queue) < most; e = e.Next() {
+	var of [engine.Shards][]*scope // without replicas all stand in the first
+	for e, n := r.mem.recent.Front(), 0; e != nil && n < most; e = e.Next() {
 		s := e.Value.(*scope) //nolint:forcetypeassert // the list holds nothing else
+		if !r.acts(s) {
+			continue
+		}
 		if s.dirty {
-			p.queue = append(p.queue, s)
+			of[r.groupOf(s)] = append(of[r.groupOf(s)], s)
+			n++
 		}
 		if whole && s.shed[0].Count+s.shed[1].Count > 0 {
 			s.tell = true
 			r.look(s)
 		}
 	}
+	if r.opt.Leases == nil {
+		p.queue = []group{{r.fence, of[0]}}
+		return
+	}
+	for _, fence := range r.shards.held() {
+		if r.shards.active[fence.Shard] && (whole || len(of[fence.Shard]) > 0) {
+			p.queue = append(p.queue, group{fence, of[fence.Shard]})
+		}
+	}
+	p.active = len(p.queue) > 0
+}
+
+func (r *Runner) groupOf(s *scope) int {
+	if r.opt.Leases == nil {
+		return 0
+	}
+	return s.shard
 }
 
 func (r *Runner) saveNext(ctx context.Context) {
 	p := &r.saving
-	chunk, err := r.encode(p.queue[:min(len(p.queue), saveChunk)])
+	g := &p.queue[0]
+	chunk, err := r.encode(group{g.fence, g.scopes[:min(len(g.scopes), saveChunk)]})
 	if err != nil {
 		r.log.Error("states are not saved", "error", err)
 		p.active = false
 		return
 	}
-	p.queue = p.queue[min(len(p.queue), saveChunk):]
-	chunk.last = len(p.queue) == 0
 	checkpoint := engine.Position(0)
-	if chunk.last && p.whole {
-		checkpoint = p.from
+	if g.scopes = g.scopes[len(chunk.scopes):]; len(g.scopes) == 0 {
+		p.queue = p.queue[1:]
+		if p.whole {
+			checkpoint = p.from
+		}
 	}
 	p.writing = true
-	fence := r.fence
 	r.calls.Go(func() {
-		chunk.err = r.store.SaveStates(ctx, fence, chunk.rows, checkpoint)
+		chunk.err = r.store.SaveStates(ctx, chunk.fence, chunk.rows, checkpoint)
 		p.done <- chunk
 	})
 }
 
-func (r *Runner) encode(scopes []*scope) (saved, error) {
-	chunk := saved{scopes: scopes}
-	for _, s := range scopes {
+func (r *Runner) encode(g group) (saved, error) {
+	chunk := saved{group: g}
+	for _, s := range g.scopes {
 		if s.state == nil {
 			continue
 		}
@@ -143,9 +179,15 @@ func stateRow(st *engine.State) (row store.StateRow, sealed int64, err error) {
 
 // saveDone takes the word of a written chunk. A failed pass is given up; the
 // checkpoint has not moved, and the next pass writes what is still dirty.
-func (r *Runner) saveDone(chunk saved) {
+func (r *Runner) saveDone(ctx context.Context, chunk saved) {
 	p := &r.saving
 	p.writing = false
+	if errors.Is(chunk.err, store.ErrFenced) && r.opt.Leases != nil {
+		r.fenced(ctx, chunk.fence)
+		p.queue = slices.DeleteFunc(p.queue, func(g group) bool { return g.fence == chunk.fence })
+		p.active = len(p.queue) > 0
+		return
+	}
 	if chunk.err != nil {
 		r.log.Error("states are not saved, the next pass tries again", "error", chunk.err)
 		p.active, p.last = false, time.Now()
@@ -168,7 +210,7 @@ func (r *Runner) saveDone(chunk saved) {
 		i++
 	}
 	r.mu.Unlock()
-	if chunk.last {
+	if len(p.queue) == 0 {
 		p.active = false
 		r.evict()
 	}
@@ -181,6 +223,10 @@ func (r *Runner) evict() {
 	for e := r.mem.recent.Front(); e != nil && r.mem.recent.Len() > r.opt.MaxScopes; {
 		s := e.Value.(*scope) //nolint:forcetypeassert // the list holds nothing else
 		e = e.Next()
+		if s.state.Position <= r.shards.covered[s.shard] && s.dirty { // another replica has saved it
+			s.dirty = false
+			r.mem.rowWritten(s.name)
+		}
 		if _, busy := r.touched[s]; s.dirty || s.call != nil || busy {
 			continue
 		}
@@ -191,51 +237,46 @@ func (r *Runner) evict() {
 	}
 }
 
-// shutdown breaks off running calls, uncounted, and saves every state.
+// shutdown breaks off running calls, uncounted, saves every state, and lets
+// others go on.
 func (r *Runner) shutdown() {
+	defer r.release()
 	if r.saving.writing {
-		r.saveDone(<-r.saving.done)
+		r.saveDone(context.Background(), <-r.saving.done)
 	}
 	r.calls.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := r.stopCalls(ctx); err != nil {
+	if err := r.stopAll(ctx); err != nil {
 		r.log.Error("running judge calls could not be marked as stopped; they will count as attempts", "error", err)
 	}
 	r.startSaving(true)
+	if r.opt.Leases != nil { // others wait: what did not change need not be written
+		r.saving.queue = slices.DeleteFunc(r.saving.queue, func(g group) bool { return len(g.scopes) == 0 })
+		r.saving.active = len(r.saving.queue) > 0
+	}
 	for r.saving.active {
 		r.saveNext(ctx)
 		if !r.saving.writing {
 			return
 		}
-		r.saveDone(<-r.saving.done)
+		r.saveDone(ctx, <-r.saving.done)
 	}
 }
 
-// stopCalls records that the daemon broke its calls off, and applies that.
-func (r *Runner) stopCalls(ctx context.Context) error {
-	now := engine.Time(r.now())
-	var jobs []*job
+// stopAll breaks off every call, and applies that.
+func (r *Runner) stopAll(ctx context.Context) error {
+	var calling []*scope
 	for e := r.mem.recent.Front(); e != nil; e = e.Next() {
 		s := e.Value.(*scope) //nolint:forcetypeassert // the list holds nothing else
-		if s.call == nil {
-			continue
+		if s.call != nil && r.acts(s) {
+			calling = append(calling, s)
 		}
-		steps := s.state.Fail(r.rules, now, engine.Failed{Why: "stopped", Message: "the daemon was stopped", Uncounted: true})
-		if s.call.result != nil {
-			steps = r.conclude(s, s.call.result, now)
-		}
-		if len(steps) == 0 {
-			continue
-		}
-		j := &job{scope: s, closed: []engine.Pending{{Settled: s.state.Slot.Settled, Members: s.state.Slot.Members}}}
-		j.entry = store.Entry{Steps: steps, Scope: s.name, Fence: r.fence, After: s.state.LastStep, Applied: engine.Position(r.applied.Load())}
-		jobs = append(jobs, j)
 	}
-	if len(jobs) == 0 {
+	if len(calling) == 0 {
 		return nil
 	}
-	if err := r.append(ctx, jobs); err != nil {
+	if err := r.stopCalls(ctx, calling); err != nil {
 		return err
 	}
 	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
@@ -243,4 +284,26 @@ func (r *Runner) stopCalls(ctx context.Context) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	return r.apply(ctx, recs)
+}
+
+// stopCalls records that calls were broken off, or what they brought.
+func (r *Runner) stopCalls(ctx context.Context, calling []*scope) error {
+	now := engine.Time(r.now())
+	var jobs []*job
+	for _, s := range calling {
+		steps := s.state.Fail(r.rules, now, engine.Failed{Why: "stopped", Message: "the daemon was stopped, or gave the scope to another replica", Uncounted: true})
+		if s.call.result != nil {
+			steps = r.conclude(s, s.call.result, now)
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		j := &job{scope: s, closed: []engine.Pending{{Settled: s.state.Slot.Settled, Members: s.state.Slot.Members}}}
+		j.entry = store.Entry{Steps: steps, Scope: s.name, Fence: r.fenceOf(s), After: s.state.LastStep, Applied: engine.Position(r.applied.Load())}
+		jobs = append(jobs, j)
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	return r.append(ctx, jobs)
 }

@@ -16,9 +16,10 @@ import (
 // only the time to wake is known; it is then loaded from its row.
 type scope struct {
 	name  string
+	shard int
 	state *engine.State
-	wake  engine.Time
-	index int           // in the heap of wake times; -1 when it is not there
+	wake  engine.Time   // when to look at it, 0 for never
+	index int           // in the heap of wake times; -1 when it is not there: nobody waits, or another replica does
 	used  *list.Element // in the order of use; nil when the state is not loaded
 	dirty bool          // the state differs from its row
 	saved engine.Position
@@ -56,11 +57,18 @@ func (m *memory) hasRow(name string) bool {
 
 func (m *memory) rowWritten(name string) { m.stored[maphash.String(m.seed, name)] = struct{}{} }
 
+// add makes a scope that is not in memory, without its state.
+func (m *memory) add(name string) *scope {
+	s := &scope{name: name, shard: engine.Shard(name), index: -1}
+	m.byName[name] = s
+	return s
+}
+
 // wakeAt (re)arms the time at which the scope must be looked at.
 func (m *memory) wakeAt(s *scope, at engine.Time, armed bool) {
 	switch {
-	case !armed && s.index >= 0:
-		heap.Remove(&m.wakes, s.index)
+	case !armed:
+		m.park(s, 0)
 	case armed && s.index < 0:
 		s.wake = at
 		heap.Push(&m.wakes, s)
@@ -68,6 +76,15 @@ func (m *memory) wakeAt(s *scope, at engine.Time, armed bool) {
 		s.wake = at
 		heap.Fix(&m.wakes, s.index)
 	}
+}
+
+// park notes when the scope must be looked at, by whoever then owns it; nobody
+// waits for it here.
+func (m *memory) park(s *scope, at engine.Time) {
+	if s.index >= 0 {
+		heap.Remove(&m.wakes, s.index)
+	}
+	s.wake = at
 }
 
 // due takes a scope whose time to wake has come.
@@ -91,7 +108,7 @@ func (m *memory) touch(s *scope) {
 func (m *memory) forget(s *scope) {
 	m.recent.Remove(s.used)
 	s.used, s.state = nil, nil
-	if s.index < 0 && s.call == nil {
+	if s.wake == 0 && s.call == nil {
 		delete(m.byName, s.name)
 	}
 }
@@ -132,8 +149,7 @@ func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s == nil {
-		s = &scope{name: name, index: -1}
-		r.mem.byName[name] = s
+		s = r.mem.add(name)
 	}
 	s.state, s.saved = state, saved
 	if len(state.Open.Events) > 0 {
@@ -156,7 +172,11 @@ func (r *Runner) readState(ctx context.Context, name string) (*engine.State, eng
 	if err != nil {
 		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
 	}
-	state, err := r.decodeState(&row)
+	end, err := r.logEnd(ctx, &row)
+	if err != nil {
+		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+	}
+	state, err := r.decodeState(&row, end)
 	var newer *engine.FormatError
 	if errors.As(err, &newer) {
 		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
@@ -169,7 +189,22 @@ func (r *Runner) readState(ctx context.Context, name string) (*engine.State, eng
 	return state, row.Position, nil
 }
 
-func (r *Runner) decodeState(row *store.StateRow) (*engine.State, error) {
+// logEnd is where the log ends, as far as it matters for a row. The replica
+// that owns the scope may be further on than this one: then the rules that its
+// row was made with are read ahead, as at a start.
+func (r *Runner) logEnd(ctx context.Context, row *store.StateRow) (engine.Position, error) {
+	end := max(r.liveFrom, engine.Position(r.applied.Load()))
+	if r.opt.Leases == nil || row.Position <= end {
+		return end, nil
+	}
+	head, err := r.store.Head(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the head: %w", err)
+	}
+	return head.Position, r.restoreRules(ctx)
+}
+
+func (r *Runner) decodeState(row *store.StateRow, end engine.Position) (*engine.State, error) {
 	state, err := engine.DecodeState(r.rules, row.Body, row.Format, func(yield func(int64, []byte) error) error {
 		for _, b := range row.Blocks {
 			if err := yield(b.Seq, b.Body); err != nil {
@@ -181,7 +216,6 @@ func (r *Runner) decodeState(row *store.StateRow) (*engine.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := max(r.liveFrom, engine.Position(r.applied.Load()))
 	if state.Scope != row.Scope || state.Position != row.Position || state.Position > end {
 		return nil, fmt.Errorf("the row of %q at %d holds the state of %q at %d, and the log ends at %d",
 			row.Scope, row.Position, state.Scope, state.Position, end)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -190,15 +191,35 @@ func (r *Runner) show(st *engine.State) viewed {
 // may fail.
 const readyLag = 5000 // milliseconds
 
+// leased says what is wrong with the leases, if anything.
+func (r *Runner) leased() error {
+	if r.opt.Leases == nil {
+		return nil
+	}
+	r.mu.RLock()
+	until := r.shards.until
+	r.mu.RUnlock()
+	if until.IsZero() {
+		return errors.New("the runner does not know its shards yet")
+	}
+	if late := time.Since(until); late > readyLag*time.Millisecond {
+		return fmt.Errorf("the runner's leases could not be renewed for %d s; the log says why", (late+r.trust())/time.Second)
+	}
+	return nil
+}
+
 // Ready returns nil when the fold has caught up with the log after the start,
-// is within five seconds of its head, and what follows from it has been
-// written in the last five seconds, if there was anything.
+// is within five seconds of its head, its leases are renewed, and what follows
+// from it has been written in the last five seconds, if there was anything.
 func (r *Runner) Ready(ctx context.Context) error {
 	if !r.caughtUp.Load() {
 		return errors.New("the runner is still reading the log")
 	}
 	if since := r.failing.Load(); since != 0 && since < r.now()-readyLag {
 		return fmt.Errorf("the runner could not do its work for %d s; the log says why", (r.now()-since)/1000)
+	}
+	if err := r.leased(); err != nil {
+		return err
 	}
 	head, err := r.store.Head(ctx)
 	if err != nil {

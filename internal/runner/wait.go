@@ -1,0 +1,100 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"attend/internal/engine"
+)
+
+// watch tells the loop that the log has grown. It waits only while the loop is
+// idle.
+func (r *Runner) watch(ctx context.Context, idle <-chan engine.Position, grown chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case after := <-idle:
+			if err := r.store.Wait(ctx, after); err != nil && sleep(ctx, maxPause) != nil {
+				return
+			}
+			grown <- struct{}{}
+		}
+	}
+}
+
+// wait takes what has come from calls and writes of states. Unless there is
+// more to do, it returns only when there may be.
+func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Position, grown <-chan struct{}) {
+	if came := r.takeReady(ctx, grown); came || more {
+		return
+	}
+	r.metrics.openWindows.Set(float64(r.mem.open))
+	r.metrics.scopes.Set(float64(r.mem.recent.Len()))
+	if !r.watching { // else the watch is still out, and sees the same log
+		idle <- engine.Position(r.applied.Load())
+		r.watching = true
+	}
+	timeout := time.NewTimer(r.untilNext())
+	defer timeout.Stop()
+	select {
+	case <-ctx.Done():
+	case <-grown:
+		r.watching = false
+	case <-timeout.C:
+	case o := <-r.outcomes:
+		r.take(o)
+	case s := <-r.saving.done:
+		r.saveDone(ctx, s)
+	case c := <-r.shards.claims:
+		r.takeClaim(ctx, c)
+	case at := <-r.shards.covers:
+		r.takeCovers(at)
+	}
+}
+
+// takeReady takes all that has come, without waiting. Its order is fixed, and
+// outcomes of calls go first: they share the next append, and what the log says
+// does not hang on which of two things that were ready a select picks.
+func (r *Runner) takeReady(ctx context.Context, grown <-chan struct{}) (came bool) {
+	for ; ; came = true {
+		select {
+		case o := <-r.outcomes:
+			r.take(o)
+			continue
+		default:
+		}
+		select {
+		case s := <-r.saving.done:
+			r.saveDone(ctx, s)
+			continue
+		default:
+		}
+		select {
+		case at := <-r.shards.covers:
+			r.takeCovers(at)
+			continue
+		default:
+		}
+		select {
+		case <-grown:
+			r.watching = false
+		default:
+			return came
+		}
+	}
+}
+
+// untilNext is how long nothing becomes due by the clock.
+func (r *Runner) untilNext() time.Duration {
+	until := min(longestWait, r.opt.CheckpointInterval)
+	if len(r.mem.wakes) > 0 {
+		ms := int64(r.mem.wakes[0].wake) - r.now()
+		until = min(until, time.Duration(max(ms, 0))*time.Millisecond)
+	}
+	return until
+}
+
+// now is the store's clock in Unix milliseconds: the one clock of stamps and
+// deadlines.
+func (r *Runner) now() int64 { return r.store.Now().UnixMilli() }
