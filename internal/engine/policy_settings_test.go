@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,6 +184,30 @@ func TestRules_Silences(t *testing.T) {
 	for _, st := range []*engine.Step{nil, {Kind: engine.StepFlush}, {Kind: engine.StepSilence}, {Kind: engine.StepPolicy}} {
 		if err := r.Apply(engine.Record{Stamp: 70, Step: st}); err != nil || len(r.Silences()) != 2 || len(r.Policies()) != 0 {
 			t.Errorf("%+v: %v", st, err)
+		}
+	}
+}
+
+// An owner that starts reads every policy and silence, and some of them once
+// more with the log behind its checkpoint. An end that came before the silence
+// of its id must not end it the second time.
+func TestRules_ReadTwiceAreTheSame(t *testing.T) {
+	policy := engine.Policy{Number: 1, Default: engine.Defaults()}
+	log := []engine.Record{
+		{Position: 1, Stamp: 5, Step: &engine.Step{Kind: engine.StepPolicy, Policy: &policy}},
+		{Position: 2, Stamp: 10, Step: &engine.Step{Kind: engine.StepSilence, Silence: &engine.Silence{ID: "a", Ended: true}}},
+		{Position: 4, Stamp: 10, Step: &engine.Step{Kind: engine.StepSilence, Silence: &engine.Silence{ID: "a", Scope: "*", Until: 100}}},
+	}
+	for from := range log {
+		r := engine.NewRules(nil, nil)
+		for _, rec := range slices.Concat(log, log[from:]) {
+			if err := r.Apply(rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []engine.Silence{{ID: "a", Scope: "*", Since: 10, Until: 100}}
+		if diff := cmp.Diff(want, r.Silences()); diff != "" || len(r.Policies()) != 1 {
+			t.Errorf("read again from record %d: %d policies, silences -want +got:\n%s", from+1, len(r.Policies()), diff)
 		}
 	}
 }

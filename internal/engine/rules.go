@@ -11,6 +11,7 @@ type Rules struct {
 	pure     map[string]PureJudge
 	override Override
 	fallback Policy
+	position Position // of the last record taken
 }
 
 type stamped[T any] struct {
@@ -48,15 +49,16 @@ func NewRules(pure map[string]PureJudge, override Override) *Rules {
 }
 
 // Apply takes a record of every scope: a policy or a silence. Other records
-// change nothing.
+// change nothing, nor does one that was taken already: an owner that starts
+// reads all of them, and then the log behind its checkpoint.
 func (r *Rules) Apply(rec Record) error {
-	if rec.Step == nil {
+	if rec.Step == nil || rec.Position > 0 && rec.Position <= r.position {
 		return nil
 	}
 	switch {
 	case rec.Step.Kind == StepPolicy && rec.Step.Policy != nil:
 		if len(r.policies) > 0 && rec.Step.Policy.Number <= r.Latest().Number {
-			return nil // read twice
+			break // two daemons wrote it at once: the first counts
 		}
 		p := new(*rec.Step.Policy) // the record may be shared
 		if err := p.Compile(); err != nil {
@@ -75,6 +77,7 @@ func (r *Rules) Apply(rec Record) error {
 			r.silences = append(r.silences, s)
 		}
 	}
+	r.position = max(r.position, rec.Position)
 	return nil
 }
 
