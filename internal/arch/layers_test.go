@@ -48,7 +48,7 @@ var layers = []layer{
 }
 
 // kits are packages for tests. No file that ends in the daemon may import them.
-var kits = []string{"internal/store/storetest", "internal/judge/judgetest", "internal/sim", "internal/arch", "e2e"}
+var kits = []string{"internal/store/storetest", "internal/store/postgres/pgtest", "internal/judge/judgetest", "internal/sim", "internal/arch", "e2e"}
 
 // pureImports are all that the rules may import. Everything here is a function
 // of its arguments.
@@ -68,6 +68,7 @@ var owned = []struct {
 	{"github.com/spf13/cobra", []string{"cmd/attend"}, "the command line belongs to the command"},
 	{"github.com/spf13/viper", []string{"cmd/attend", "internal/config"}, "it lower-cases and splits keys: scalars only, in one place"},
 	{"modernc.org/sqlite", []string{"internal/store/sqlite"}, "a database driver stays behind the store's contract"},
+	{"github.com/jackc/pgx", []string{"internal/store/postgres"}, "a database driver stays behind the store's contract"},
 	{"database/sql", []string{"internal/store/sqlite", "internal/store/postgres"}, "SQL stays behind the store's contract"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"internal/mcpserve", "internal/source", "cmd/attend"}, "the protocol stays in the package that speaks it; the demo's agent is a real client"},
 	{"github.com/klauspost/compress", []string{"internal/ingest"}, "expanded bytes are counted in one place"},
@@ -207,6 +208,7 @@ func TestLayers_RuleFails(t *testing.T) {
 		{"attend/internal/app", "attend/internal/helper", "no layer"},
 		{"attend/internal/api", "modernc.org/sqlite", "only internal/store/sqlite may"},
 		{"attend/internal/runner", "database/sql", "SQL stays behind"},
+		{"attend/internal/app", "github.com/jackc/pgx/v5", "only internal/store/postgres may"},
 		{"attend/internal/app", "github.com/spf13/cobra", "only cmd/attend may"},
 		{"attend/internal/api", "github.com/modelcontextprotocol/go-sdk/mcp", "only internal/mcpserve"},
 		{"attend/internal/app", "net/http/pprof", "default mux"},

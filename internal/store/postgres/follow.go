@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"attend/internal/engine"
+)
+
+const (
+	// pollDeaf is how often the log is looked at while nobody says that it has
+	// grown, and pollHearing how often beside what is said.
+	pollDeaf, pollHearing = 100 * time.Millisecond, time.Second
+	// listenAgain is how long a listener that failed waits to try again.
+	listenAgain = time.Second
+	// listenCheck is how long a silent listener waits to see whether its
+	// connection is there.
+	listenCheck = 15 * time.Second
+	// followPage is how many records it reads at a time.
+	followPage = 2000
+)
+
+// follower keeps the tail up with what other replicas commit. It is told by
+// NOTIFY, and looks by itself besides: a connection through a pooler may listen
+// and never hear.
+type follower struct {
+	tables  *tables
+	tail    *tail
+	clock   *clock
+	log     *slog.Logger
+	target  *target
+	channel string
+
+	kicks   chan struct{}
+	told    atomic.Bool // a notification came since the last look
+	hears   atomic.Bool // notifications come before the log is looked at
+	failing bool
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+func (f *follower) start(ctx context.Context) {
+	ctx, f.cancel = context.WithCancel(ctx)
+	f.running.Go(func() { f.run(ctx) })
+	if f.target.listen {
+		f.running.Go(func() { f.listen(ctx) })
+	}
+}
+
+func (f *follower) stop() {
+	f.cancel()
+	f.running.Wait()
+}
+
+// kick has the log looked at at once.
+func (f *follower) kick() {
+	select {
+	case f.kicks <- struct{}{}:
+	default: // it is going to look anyway
+	}
+}
+
+func (f *follower) run(ctx context.Context) {
+	timer := time.NewTimer(pollDeaf)
+	defer timer.Stop()
+	for {
+		polled := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.kicks:
+		case <-timer.C:
+			polled = true
+		}
+		told := f.told.Swap(false)
+		grown, err := f.look(ctx)
+		switch {
+		case err != nil && !f.failing && ctx.Err() == nil:
+			f.log.Error("the log cannot be read; it is tried anew", "error", err)
+		case err == nil && f.failing:
+			f.log.Info("the log can be read again")
+		}
+		f.failing = err != nil
+		if told {
+			f.hears.Store(true)
+		} else if polled && grown {
+			f.hears.Store(false)
+		}
+		if f.hears.Load() {
+			timer.Reset(pollHearing)
+		} else {
+			timer.Reset(pollDeaf)
+		}
+	}
+}
+
+// look reads what the tail does not hold; grown when there was something.
+func (f *follower) look(ctx context.Context) (grown bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	position, _, err := f.end(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, at := f.tail.end()
+	if position-at > tailRecords {
+		f.tail.restart(position - tailRecords/2)
+	}
+	for {
+		known, at := f.tail.end()
+		if known <= at {
+			return grown, nil
+		}
+		records, err := f.tables.read(ctx, at, known, followPage)
+		if err != nil {
+			return grown, err
+		}
+		grown = true
+		if len(records) == 0 || !f.tail.add(records) {
+			// What should follow has been deleted from the log.
+			f.tail.restart(known)
+		}
+	}
+}
+
+// end asks where the log ends, and what the database's clock shows.
+func (f *follower) end(ctx context.Context) (engine.Position, engine.Time, error) {
+	var position, stamp, now int64
+	err := f.tables.pool.QueryRow(ctx, f.tables.names.sql(`
+		SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM (`+selectEnd+`) e`), 0, false).Scan(&position, &stamp, &now)
+	if err != nil {
+		return 0, 0, err
+	}
+	f.clock.observe(max(time.Duration(now)*time.Microsecond, time.Duration(stamp)*time.Millisecond))
+	if f.tail.learn(engine.Position(position)) {
+		f.kick()
+	}
+	return engine.Position(position), engine.Time(stamp), nil
+}
+
+// listen hears of commits until the context ends.
+func (f *follower) listen(ctx context.Context) {
+	failing := false
+	for {
+		err := f.hear(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.hears.Store(false)
+		if !failing {
+			f.log.Warn("the database cannot tell of commits; the log is looked at ten times a second meanwhile", "error", err)
+		}
+		failing = true
+		select {
+		case <-time.After(listenAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hear listens on a connection of its own until that fails.
+func (f *follower) hear(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, f.target.pool.ConnConfig.Copy())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(late)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+f.channel); err != nil {
+		return err
+	}
+	for {
+		silent, cancel := context.WithTimeout(ctx, listenCheck)
+		_, err := conn.WaitForNotification(silent)
+		ended := silent.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			f.told.Store(true)
+			f.kick()
+		case ended && ctx.Err() == nil && !conn.IsClosed():
+			if err := conn.Ping(ctx); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
