@@ -50,6 +50,9 @@ func valueOf(raw string) value {
 		return value{kind: kindNull}
 	default:
 		num, _ := strconv.ParseFloat(raw, 64) // beyond range: infinite, as in JSON.parse
+		if num == 0 {
+			num = 0 // without a sign
+		}
 		return value{kind: kindNumber, num: num}
 	}
 }
