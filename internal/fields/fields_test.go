@@ -174,7 +174,7 @@ func TestService_RestartGivesTheSameAnswers(t *testing.T) {
 func TestService_LongLogIsReadInPages(t *testing.T) {
 	st := memory.New(memory.Options{})
 	s := open(t, st)
-	for i := range 2500 {
+	for i := range 1200 {
 		do[field.Written](t, s, "", field.OpWrite, note("gull", fmt.Sprint(i%7), "i", i))
 	}
 	before := all(t, s, "", "mara")
@@ -182,7 +182,7 @@ func TestService_LongLogIsReadInPages(t *testing.T) {
 	s = open(t, st)
 	defer s.Close()
 	if after := all(t, s, "", "mara"); before != after {
-		t.Errorf("2,500 changes read again give other answers:\n%s", cmp.Diff(before, after))
+		t.Errorf("1,200 changes read again give other answers:\n%s", cmp.Diff(before, after))
 	}
 }
 

@@ -16,6 +16,7 @@ type metrics struct {
 	operations    *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
 	subscriptions prometheus.Gauge
+	evaluations   prometheus.Counter
 	pushes        prometheus.Counter
 	loaded        prometheus.Gauge
 }
@@ -52,6 +53,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		subscriptions: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "attend_field_subscriptions", Help: "Subscriptions to Fields that are open.",
 		}),
+		evaluations: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "attend_field_evaluations_total", Help: "Times that what a subscription would receive was worked out.",
+		}),
 		pushes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "attend_field_pushes_total", Help: "Changed results given to subscriptions.",
 		}),
@@ -68,7 +72,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.operations, m.seconds, m.subscriptions, m.pushes, m.loaded} {
+	for _, c := range []prometheus.Collector{m.operations, m.seconds, m.subscriptions, m.evaluations, m.pushes, m.loaded} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of fields: %w", err)
 		}

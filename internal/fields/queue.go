@@ -36,8 +36,10 @@ type queue struct {
 // submit puts an operation in the queue and waits for its answer.
 func (h *held) submit(ctx context.Context, op field.Op, params json.RawMessage) (any, error) {
 	// The first to come pays for the loading, and can leave it.
-	if err := h.current(ctx); err != nil {
-		return nil, err
+	if h.settled.Load() == 0 {
+		if err := h.current(ctx); err != nil {
+			return nil, fmt.Errorf("not written: %w", err)
+		}
 	}
 	w := &write{op: op, params: params, id: h.s.opt.NewID(), done: make(chan answer, 1)}
 	if err := h.enqueue(w); err != nil {

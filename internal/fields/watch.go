@@ -127,6 +127,7 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 	w.isStale = false
 	w.mu.Unlock()
 	now := w.evaluate()
+	w.h.s.metrics.evaluations.Inc()
 	if seen != nil && seen.snapshot.Mark.Identity == now.snapshot.Mark.Identity {
 		now.snapshot.Mark, now.snapshot.At = seen.snapshot.Mark, seen.snapshot.At
 	}
