@@ -67,6 +67,7 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Push:       pusher{a.ingest},
 		Flush:      handlers,
 		Scopes:     toolViews{scopeViews{a.runner}},
+		Fields:     a.fields,
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 		Version:    ReadBuild().Version,

@@ -27,6 +27,9 @@ type fieldSource struct {
 	last      fields.Mark
 	truncated bool
 	next      *fields.Snapshot // what is to be given; nil for nothing
+	// Of a stream alone.
+	stopping context.Context //nolint:containedctx // the daemon's, not a call's
+	leave    func()
 }
 
 // openField finds where a subscription to a Field stands: at its cursor, or else
@@ -67,6 +70,9 @@ func (s *Server) openField(ctx context.Context, sub *subscription, op field.Op) 
 	if err != nil {
 		f.close()
 		return nil, s.internal(ctx, sub.method, err)
+	}
+	if sub.live {
+		f.stopping, f.leave = s.ending.enter()
 	}
 	return f, nil
 }
@@ -136,12 +142,20 @@ func (f *fieldSource) page(context.Context, int) (*page, error) {
 	return p, nil
 }
 
-func (f *fieldSource) close() { f.sub.Close() }
+func (f *fieldSource) close() {
+	f.sub.Close()
+	if f.leave != nil {
+		f.leave()
+	}
+}
 
 func (f *fieldSource) wait(ctx context.Context) error {
 	if f.next != nil {
 		return nil // it could not be sent
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.stopping, cancel)()
 	next, err := f.sub.Next(ctx, f.last)
 	if err != nil {
 		return err

@@ -17,13 +17,11 @@ import (
 	"attend/internal/store/memory"
 )
 
-// withFields are Fields on the daemon's store, whose ids are counted.
+// withFields are Fields on the daemon's store.
 func withFields(change ...func(*fields.Options)) settings {
 	return settings{fields: func(st *memory.Store) *fields.Service {
-		made := 0
 		o := fields.Options{
 			Store: st, Settings: field.DefaultSettings(), Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-			NewID: func() string { made++; return fmt.Sprintf("E%d", made) },
 		}
 		for _, each := range change {
 			each(&o)
@@ -178,7 +176,7 @@ func TestFieldTools_Life(t *testing.T) {
 // schema says, and in words.
 func TestFieldTools_Refusals(t *testing.T) {
 	d := newDaemon(t, withFields())
-	d.prices()
+	kelps, _ := d.prices()
 	for _, c := range []struct{ op, args, code, text string }{
 		{"write", `{"intent":"long enough to do"}`, "INVALID_ENTRY", "entry"},
 		{"write", `{"entry":{}}`, "INTENT_REQUIRED", "intent"},
@@ -191,7 +189,7 @@ func TestFieldTools_Refusals(t *testing.T) {
 		{"read", `{"field":"a\u0000b"}`, "INVALID_QUERY", "control character"},
 		{"commit", `{"draft_id":"none"}`, "DRAFT_NOT_FOUND", ""},
 		{"retract", `{"id":"none","agent":"kelp","intent":"long enough to do"}`, "ENTRY_NOT_FOUND", ""},
-		{"retract", `{"id":"E1","agent":"gull","intent":"long enough to do"}`, "RETRACT_NOT_AUTHORIZED", ""},
+		{"retract", fmt.Sprintf(`{"id":%q,"agent":"gull","intent":"long enough to do"}`, kelps), "RETRACT_NOT_AUTHORIZED", ""},
 		{"register", `{"role":"cook"}`, "AGENT_REQUIRED", "id"},
 	} {
 		for _, era := range []string{legacy, modern} {

@@ -148,6 +148,7 @@ type Server struct {
 	waits     *bound
 	listeners *bound
 	tail      *feed.Tail
+	ending    *ending
 	changes   *changes
 	pace      *pace
 	types     []*eventType
@@ -192,6 +193,7 @@ func New(o Options) (*Server, error) {
 		waits:     newBound(o.MaxWaits),
 		listeners: newBound(o.MaxListeners),
 		tail:      feed.NewTail(o.Reader, o.Stopping),
+		ending:    &ending{stopping: o.Stopping},
 		changes:   newChanges(),
 		pace:      newPace(o.Now),
 		info:      &mcp.Implementation{Name: "attend", Title: "attend", Version: o.Version},
