@@ -90,7 +90,7 @@ func checkSent(f *findings, log []engine.Record, seen *evidence, sum *totals) {
 		if r.Step != nil && r.Step.Kind == engine.StepFlush {
 			flushes[r.Scope]++
 		}
-		if r.Event == nil {
+		if r.Event == nil || strings.HasPrefix(r.Scope, "field:") { // checkFields looks at those
 			continue
 		}
 		key := eventKey{r.Scope, r.Event.ID}

@@ -57,7 +57,8 @@ type evidence struct {
 	waits   []waitAnswer   // in order
 	pages   [][]string     // ids of each page that the cursor reader took, in order
 	lives   []life         // in order
-	drained bool           // at the end every scope was flushed and every reader read on to the head
+	fields  fieldEvidence
+	drained bool // at the end every scope was flushed and every reader read on to the head
 
 	resent int // events that were sent again
 	copies int // duplicates that ingest told of
@@ -70,7 +71,7 @@ type ledger struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{evidence: evidence{events: make(map[eventKey]sentEvent), flushes: make(map[string]int)}}
+	return &ledger{evidence: evidence{events: make(map[eventKey]sentEvent), flushes: make(map[string]int), fields: newFieldEvidence()}}
 }
 
 // sent notes the events of a body before its first byte goes out.
@@ -129,13 +130,16 @@ func (l *ledger) paged(ids []string) {
 	l.pages = append(l.pages, ids)
 }
 
-// scopes returns every scope that an event was sent to, in order.
+// scopes returns every scope that has events, in order.
 func (l *ledger) scopes() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := make(map[string]struct{})
 	for key := range l.events {
 		names[key.scope] = struct{}{}
+	}
+	for scope := range l.fields.scopes {
+		names[scope] = struct{}{}
 	}
 	return slices.Sorted(maps.Keys(names))
 }

@@ -27,7 +27,7 @@ const defaultKills = 20
 // The daemon comes back under one configuration or the other.
 const crashKinds = `{
   "act.flush": "flush", "act.closing": "closing", "act.stream": "continuous", "act.passive": "passive",
-  "out.*": "consequence", "own.*": "context"
+  "out.*": "consequence", "own.*": "context", "field.*": "consequence", "field.conflict.detected": "closing"
 }`
 
 var crashConfigs = [...]string{
@@ -35,11 +35,13 @@ var crashConfigs = [...]string{
 scopes:
   - {scope: "busy:*", maxEvents: 15}
   - {scope: "slow:*", closingGraceMs: 600, maxWindowMs: 2500}
+field: {ingest: true}
 `,
 	`policy: {closingGraceMs: 60, streamGapMs: 150, passiveQuietMs: 100, maxWindowMs: 500, maxEvents: 40}
 scopes:
   - {scope: "busy:*", maxEvents: 25, maxWindowBytes: 4000}
 floor: {flush: interrupt}
+field: {ingest: true, scoring: reference}
 `,
 }
 
@@ -138,6 +140,7 @@ type world struct {
 	ledger    *ledger
 	scopes    []string
 	producers []*producer
+	authors   []*author
 	agent     *agent
 	follower  *follower
 	flusher   *flusher
@@ -175,6 +178,11 @@ func (w *world) open(dice func(uint64) *rand.Rand) {
 	}
 	for _, p := range w.producers {
 		w.sending.Go(func() { p.run(ctx, w.quit) })
+	}
+	for i, name := range crashAuthors() {
+		a := newAuthor(w.t, w.d, w.ledger, name, dice(20+uint64(i)))
+		w.authors = append(w.authors, a)
+		w.sending.Go(func() { a.run(ctx, w.quit) })
 	}
 	w.reading.Go(func() { w.agent.run(ctx) })
 	w.reading.Go(func() { w.follower.run(ctx) })
@@ -292,19 +300,22 @@ func (w *world) every(holds func(*scopeView) bool) bool {
 func (w *world) check(what string) {
 	w.t.Helper()
 	seen := w.ledger.seal(w.d.lives, true)
-	found, sum := checkCrash(w.readLog(), seen)
+	log, changes := w.readLog(), w.readFields()
+	found, sum := checkCrash(log, seen)
+	entries := checkFields(&found, changes, log, &seen.fields)
 	starting := time.Duration(0)
 	for i := range seen.lives {
 		starting = max(starting, seen.lives[i].starting())
 	}
-	w.t.Logf("%s; %d records, %d events acknowledged, %d sent again, %d duplicates told and %d found by the fold, %d shed, %d windows, %d decisions, %d answers redelivered; ready after %v at most, late by %v at most",
-		what, sum.records, sum.acked, seen.resent, seen.copies, sum.refused, sum.shed, sum.windows, sum.decisions, sum.redelivered,
+	w.t.Logf("%s; %d records, %d events acknowledged, %d sent again, %d duplicates told and %d found by the fold, %d shed, %d windows, %d decisions, %d answers redelivered; %d entries of Fields acknowledged, %d there; ready after %v at most, late by %v at most",
+		what, sum.records, sum.acked, seen.resent, seen.copies, sum.refused, sum.shed, sum.windows, sum.decisions, sum.redelivered, len(seen.fields.acked), entries,
 		starting.Round(time.Millisecond), sum.lag.Round(time.Millisecond))
 	if len(found) > 0 {
 		w.t.Errorf("the promise is broken in %d places:\n%s", len(found), found.report())
 	}
 	// A run in which nothing happened proves nothing.
-	if sum.acked == 0 || sum.decisions == 0 || sum.shed == 0 || sum.redelivered == 0 || seen.resent == 0 {
+	if sum.acked == 0 || sum.decisions == 0 || sum.shed == 0 || sum.redelivered == 0 || seen.resent == 0 ||
+		len(w.authors) > 0 && len(seen.fields.acked) == 0 {
 		w.t.Error("something that the suite is about has not happened at all")
 	}
 }
