@@ -199,7 +199,7 @@ func TestLaw_AttuneIsTheFullSortOfMany(t *testing.T) {
 			return int(seed>>33) % n
 		}
 		rare := rapid.IntRange(1, 400).Draw(t, "rare")
-		for i := range 1500 {
+		for i := range 700 {
 			agent, intent := "kelp", 20+next(rapid.SampledFrom([]int{1, 1, 40}).Draw(t, "intents"))
 			if next(rare) == 0 {
 				agent = names[1+next(4)]
@@ -214,7 +214,7 @@ func TestLaw_AttuneIsTheFullSortOfMany(t *testing.T) {
 			}
 			l.all = append(l.all, c.ID)
 		}
-		l.made = 1500
+		l.made = 700
 		for range rapid.IntRange(0, 40).Draw(t, "ops") {
 			l.step(t)
 		}
