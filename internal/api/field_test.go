@@ -185,8 +185,13 @@ func TestField_Access(t *testing.T) {
 	}
 	want := []api.FieldUse{
 		{Field: "theirs", Op: field.OpAttune, Agent: "ada"},
-		{Field: "mine", Op: field.OpRead}, {Field: "theirs", Op: field.OpRead},
-		{Op: field.OpRegister, Agent: "ada"}, {Op: field.OpWrite, Agent: "ada"}, {Op: field.OpRead, Agent: "ada"}, {Op: field.OpCommit}, {Op: field.OpRetract},
+		{Field: "mine", Op: field.OpRead},
+		{Field: "theirs", Op: field.OpRead},
+		{Op: field.OpRegister, Agent: "ada"},
+		{Op: field.OpWrite, Agent: "ada"},
+		{Op: field.OpRead, Agent: "ada"},
+		{Op: field.OpCommit},
+		{Op: field.OpRetract},
 	}
 	if diff := cmp.Diff(want, uses); diff != "" {
 		t.Errorf("uses (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package arch
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,11 +18,11 @@ const anything = "…"
 // nextAnswer stands between the answers of a page's commands.
 const nextAnswer = "=== the next ==="
 
-// typeHTTPPage types every command of the page, in one shell, and holds each
-// answer against the block that follows the command.
-func typeHTTPPage(t *testing.T, q *quickStart) {
+// typeHTTPPage types every command of a page of docs, in one shell, and holds
+// each answer against the block that follows the command.
+func typeHTTPPage(t *testing.T, q *quickStart, page string) {
 	t.Helper()
-	blocks := allFences(string(readFile(t, filepath.Join(root(t), "docs", "http.md"))))
+	blocks := allFences(string(readFile(t, filepath.Join(root(t), "docs", page))))
 	var script strings.Builder
 	var wants []fence
 	for i := 0; i < len(blocks); i += 2 {
@@ -33,6 +34,7 @@ func typeHTTPPage(t *testing.T, q *quickStart) {
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-u", "-c", strings.ReplaceAll(script.String(), "127.0.0.1:8787", q.address))
 	cmd.Dir = q.dir
+	cmd.Env = append(os.Environ(), "ATTEND_URL=http://"+q.address) // for the commands, as the port is another
 	cmd.Stderr = &testLog{t: t}
 	out, err := cmd.Output()
 	if err != nil {

@@ -123,7 +123,8 @@ func TestPages_DoWhatTheySay(t *testing.T) {
 		}
 	})
 	t.Run("README.md", func(t *testing.T) { typeReadme(t, start(t, binary)) })
-	t.Run("docs/http.md", func(t *testing.T) { typeHTTPPage(t, start(t, binary)) })
+	t.Run("docs/http.md", func(t *testing.T) { typeHTTPPage(t, start(t, binary), "http.md") })
+	t.Run("docs/field.md", func(t *testing.T) { typeHTTPPage(t, start(t, binary), "field.md") })
 	t.Run("docs/mcp.md", func(t *testing.T) { typeMCPPage(t, start(t, binary)) })
 }
 
