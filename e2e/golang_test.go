@@ -73,9 +73,11 @@ type tapped struct {
 type heard struct {
 	Kind         string `json:"-"`
 	Subscription any    `json:"-"`
+	EventID      string `json:"eventId"`
 	Cursor       string `json:"cursor"`
 	Data         struct {
 		Notice string `json:"notice"`
+		reckoned
 	} `json:"data"`
 	Meta map[string]any `json:"_meta"`
 }

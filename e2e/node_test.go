@@ -34,11 +34,13 @@ var nodeClients = []struct {
 	{"client-2-stdio", true},
 }
 
-// What is told with each client: calls.mjs and streams.mjs have the stories.
+// What is told with each client: calls.mjs, streams.mjs and fields.mjs have the
+// stories.
 var (
 	nodeStories = []string{
 		"discover", "poll", "errors", "wait", "two", "giveUp", "crash",
 		"streams", "cancel", "leave", "refused", "stop", "resume",
+		"field", "contradiction", "fieldCrash",
 	}
 	modernStories = []string{"listen"}
 )

@@ -3,9 +3,10 @@
 import { connect } from './connect.mjs';
 import { daemon } from './daemon.mjs';
 import * as calls from './calls.mjs';
+import * as fields from './fields.mjs';
 import * as streams from './streams.mjs';
 
-const stories = { ...calls, ...streams };
+const stories = { ...calls, ...streams, ...fields };
 
 const [client, ...names] = process.argv.slice(2);
 let failed = 0;

@@ -8,11 +8,13 @@ import { soon } from './calls.mjs';
 const decision = 'attention.decision';
 const open = 'attend_event_streams';
 
-/** follow opens a stream and returns when it is active. */
-async function follow(c, scope, cursor) {
+/** follow opens a stream of decisions and returns when it is active. */
+const follow = (c, scope, cursor) => subscribe(c, { name: decision, arguments: { scope }, ...(cursor && { cursor }) });
+
+/** subscribe opens a stream and returns when it is active. */
+export async function subscribe(c, params) {
   const control = new AbortController();
   const at = c.streams.length;
-  const params = { name: decision, arguments: { scope }, ...(cursor && { cursor }) };
   const stream = {
     ended: c.request('events/stream', params, control.signal).then((result) => ({ result }), (error) => ({ error })),
     cancel: () => control.abort('enough'),
