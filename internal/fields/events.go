@@ -21,7 +21,7 @@ const (
 // Bounds of what an event carries. The Field has the whole.
 const (
 	maxConflictEvents = 100
-	maxCompared       = 1000     // committed entries that a new one is compared with
+	maxCompared       = 200      // of the topic, newest first, that a new entry is compared with
 	maxEventEntry     = 16 << 10 // bytes of the entry's members
 	maxEventIntent    = 2 << 10
 	maxEventKeys      = 20

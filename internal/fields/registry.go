@@ -44,13 +44,6 @@ func (s *Service) hold(name string) (*held, error) {
 	return h, nil
 }
 
-// share adds a user to a Field that has one already.
-func (s *Service) share(h *held) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.usage.users++
-}
-
 // release gives a Field back.
 func (s *Service) release(h *held) {
 	s.mu.Lock()

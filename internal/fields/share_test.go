@@ -18,7 +18,7 @@ import (
 
 // counted reads a counter or gauge of a registry; labels are names and values
 // in turn.
-func counted(t *testing.T, r prometheus.Gatherer, name string, labels ...string) float64 {
+func counted(t tester, r prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
