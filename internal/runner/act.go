@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -235,8 +236,10 @@ func (j *job) composed() []engine.Pending {
 	return out
 }
 
+// find returns the last close of a window. A held window that is judged alone
+// keeps its id: it closes twice, and the decision is about the second.
 func find(closed []engine.Pending, window string) *engine.Pending {
-	for i := range closed {
+	for i := range slices.Backward(closed) {
 		if closed[i].Settled.Window == window {
 			return &closed[i]
 		}
@@ -246,7 +249,7 @@ func find(closed []engine.Pending, window string) *engine.Pending {
 
 // settledIn prefers the settled step of the same entry, which has settledAt.
 func settledIn(steps []engine.Step, c *engine.Pending) *engine.Settled {
-	for i := range steps {
+	for i := range slices.Backward(steps) {
 		if steps[i].Settled != nil && steps[i].Window == c.Settled.Window {
 			return steps[i].Settled
 		}

@@ -19,7 +19,7 @@ const saveChunk = 256
 type saving struct {
 	records int       // applied since the last pass began
 	last    time.Time // when the last pass began
-	tried   time.Time // when scopes were last looked through for what can leave memory
+	tried   time.Time // when it was last tried in vain to make scopes leave memory
 	queue   []group   // still to be written in this pass
 	from    engine.Position
 	whole   bool // the pass covers every dirty scope, and moves the checkpoints
@@ -49,20 +49,24 @@ func (r *Runner) save(ctx context.Context) {
 	if p.last.IsZero() {
 		p.last = time.Now()
 	}
-	over := r.mem.recent.Len() > r.opt.MaxScopes && (r.opt.Leases == nil || time.Since(p.tried) >= time.Second)
+	over := r.mem.recent.Len() > r.opt.MaxScopes && time.Since(p.tried) >= time.Second
 	if !p.active {
 		due := p.records >= r.opt.CheckpointRecords || p.records > 0 && time.Since(p.last) >= r.opt.CheckpointInterval
 		switch {
 		case due:
 			r.startSaving(true)
 		case over:
-			p.tried = time.Now()
 			r.evict()
 			if r.mem.recent.Len() > r.opt.MaxScopes {
 				r.startSaving(false)
 				if r.opt.Leases != nil {
 					r.readCovers(ctx)
 				}
+			}
+			// Scopes that others own, or whose judge is being called, stay. The loop
+			// must not spin on them.
+			if r.opt.Leases != nil || !p.active {
+				p.tried = time.Now()
 			}
 		default:
 			return
@@ -102,6 +106,7 @@ func (r *Runner) startSaving(whole bool) {
 	}
 	if r.opt.Leases == nil {
 		p.queue = []group{{r.fence, of[0]}}
+		p.active = whole || len(of[0]) > 0
 		return
 	}
 	for _, fence := range r.shards.held() {
@@ -190,7 +195,7 @@ func (r *Runner) saveDone(ctx context.Context, chunk saved) {
 	}
 	if chunk.err != nil {
 		r.log.Error("states are not saved, the next pass tries again", "error", chunk.err)
-		p.active, p.last = false, time.Now()
+		p.active, p.last, p.tried = false, time.Now(), time.Now()
 		p.records = max(p.records, 1)
 		return
 	}
