@@ -1,10 +1,6 @@
 package replay
 
-import (
-	"slices"
-
-	"attend/internal/engine"
-)
+import "attend/internal/engine"
 
 // call is a judge call that runs: the answer comes at an instant, or after the
 // timeout, which is as good as never.
@@ -129,7 +125,11 @@ func (w *World) compose(s *scope, st *engine.Step, closed []engine.Pending) {
 	if st.Kind != engine.StepDecision && st.Kind != engine.StepDeadLetter {
 		return
 	}
-	i := slices.IndexFunc(closed, func(c engine.Pending) bool { return c.Settled.Window == st.Window })
+	// The last: a held window that is judged alone keeps its id, and closes twice.
+	i := len(closed) - 1
+	for i >= 0 && closed[i].Settled.Window != st.Window {
+		i--
+	}
 	if i < 0 {
 		return
 	}
