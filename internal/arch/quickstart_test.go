@@ -176,7 +176,7 @@ func typeMCPPage(t *testing.T, q *quickStart) {
 	t.Helper()
 	page := string(readFile(t, filepath.Join(root(t), "docs", "mcp.md")))
 	var script strings.Builder
-	for _, heading := range []string{"By hand: attend_wait", "By hand: events/poll"} {
+	for _, heading := range []string{"By hand: attend_wait", "By hand: events/poll", "By hand: the Field"} {
 		for _, f := range fences(page, heading) {
 			script.WriteString(f.text)
 		}
@@ -190,9 +190,10 @@ func typeMCPPage(t *testing.T, q *quickStart) {
 	want := []string{
 		"0 decisions, timed out",                              // the first wait
 		"1 accepted", "1 decisions", "0 decisions, timed out", // push, wait, (the same again, cut up by sed), acknowledged
-		"2 types", "0 events", // list, poll
+		"4 types", "0 events", // list, poll
 		"1 accepted", "1 events", // push, poll from the cursor
 		"notifications/events/active", "notifications/events/event", // the stream from the cursor
+		"epoch 0", "epoch 1", "1 events", "1 conflicts", // two entries, a poll from before them, a reckoning
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the page's commands answer otherwise (-want +got):\n%s\n%s", diff, strings.Join(lines, "\n"))
@@ -212,6 +213,8 @@ func summary(t *testing.T, line string) string {
 				Accepted  *int
 				Decisions []json.RawMessage
 				TimedOut  bool
+				Conflicts []json.RawMessage
+				Epoch     *int64
 			}
 		}
 	}
@@ -228,6 +231,10 @@ func summary(t *testing.T, line string) string {
 		return fmt.Sprintf("%d events", len(a.Result.Events))
 	case a.Result.Events != nil:
 		return fmt.Sprintf("%d types", len(a.Result.Events))
+	case content.Conflicts != nil:
+		return fmt.Sprintf("%d conflicts", len(content.Conflicts))
+	case content.Epoch != nil:
+		return fmt.Sprintf("epoch %d", *content.Epoch)
 	case content.TimedOut:
 		return fmt.Sprintf("%d decisions, timed out", len(content.Decisions))
 	default:

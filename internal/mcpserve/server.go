@@ -31,8 +31,8 @@ import (
 
 // Rights that a caller may have (design, section 9).
 const (
-	RightRead   = "read"   // events/*, attend_wait, attend_scopes and attend_decision
-	RightIngest = "ingest" // attend_push and attend_flush
+	RightRead   = "read"   // events/*, attend_wait, attend_scopes, attend_decision, and what only looks at a Field
+	RightIngest = "ingest" // attend_push, attend_flush, and what changes a Field
 )
 
 // Caller is who sent a request.
@@ -228,9 +228,13 @@ func readShapes() (s shapes, err error) {
 func (s *Server) newSDK() (http.Handler, error) {
 	caps := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}} // the list of tools is fixed
 	caps.AddExtension(extensionName, eventsCapability())
+	about := instructions
+	if s.opts.Fields != nil {
+		about += fieldInstructions
+	}
 	quiet := slog.New(warnings{s.log.Handler()}) // it tells of each request otherwise
 	server := mcp.NewServer(s.info, &mcp.ServerOptions{
-		Instructions: instructions,
+		Instructions: about,
 		Capabilities: caps,
 		Logger:       quiet,
 	})
