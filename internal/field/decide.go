@@ -67,13 +67,13 @@ func (s *State) Decide(op Op, params json.RawMessage, set Settings, d Draw) (*De
 	case OpSupersede:
 		return x.supersede()
 	default:
-		return x.look(params)
+		return x.look()
 	}
 }
 
 // look answers what only looks.
-func (x *decider) look(params json.RawMessage) (*Decision, error) {
-	q, err := ParseQuery(x.in.op, params, x.set)
+func (x *decider) look() (*Decision, error) {
+	q, err := x.in.question()
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,11 @@ func (x *decider) look(params json.RawMessage) (*Decision, error) {
 }
 
 func (x *decider) register() (*Decision, error) {
-	id, err := x.in.name("id", AgentRequired)
+	id, err := x.in.name("id")
 	if err != nil {
 		return nil, err
 	}
-	role, err := x.in.name("role", AgentRequired)
+	role, err := x.in.name("role")
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *State) session(id string) *session {
 }
 
 func (x *decider) deregister() (*Decision, error) {
-	id, err := x.in.name("id", AgentRequired)
+	id, err := x.in.name("id")
 	if err != nil {
 		return nil, err
 	}

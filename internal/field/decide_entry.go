@@ -58,7 +58,7 @@ func (x *decider) retract() (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, err := x.in.name("agent", AgentRequired)
+	agent, err := x.in.name("agent")
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (x *decider) supersede() (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, err := x.in.name("agent", AgentRequired)
+	agent, err := x.in.name("agent")
 	if err != nil {
 		return nil, err
 	}
@@ -114,15 +114,15 @@ func (x *decider) supersede() (*Decision, error) {
 	return &Decision{c, c.written()}, nil
 }
 
-// tail follows an entry's successors to the last, which must stand.
+// tail returns the last of an entry's successors, or itself. It must stand.
 func (x *decider) tail(id string) (*record, error) {
 	n, ok := x.s.byID[id]
 	if !ok {
 		return nil, refuse(EntryNotFound, "supersede: there is no entry %q", id)
 	}
 	r := x.s.list.at(n)
-	for r.supersededBy != 0 {
-		r = x.s.list.at(r.supersededBy - 1)
+	if r.chain != 0 {
+		r = x.s.list.at(x.s.chains[r.chain])
 	}
 	if r.status != codeCommitted {
 		return nil, refuse(EntryNotFound, "supersede: entry %s, the last that took the place of %s, is retracted", r.id(), id)

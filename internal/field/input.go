@@ -65,13 +65,13 @@ func (in *input) given(name string) (value, bool) {
 	return v, v.kind > kindNull
 }
 
-// name reads a text that must be there and not be blank.
-func (in *input) name(param, code string) (string, error) {
+// name reads who someone is: a text that must be there and not be blank.
+func (in *input) name(param string) (string, error) {
 	v := in.value(param)
 	if v.kind != kindString || blank(v.text) {
-		return "", refuse(code, "%s needs %s: a text that is not blank", in.op, param)
+		return "", refuse(AgentRequired, "%s needs %s: a text that is not blank", in.op, param)
 	}
-	return v.text, checkName(param, v.text, code)
+	return v.text, checkName(param, v.text, AgentRequired)
 }
 
 // nameIfGiven reads a text that may be left out.

@@ -67,7 +67,7 @@ func (l *life) step(t *rapid.T) {
 		field.OpWrite, field.OpWrite, field.OpWrite, field.OpWrite, field.OpWrite, field.OpDraft, field.OpCommit,
 		field.OpDiscard, field.OpRetract, field.OpSupersede, field.OpRegister, field.OpDeregister,
 	}).Draw(t, "op")
-	params := map[string]any{}
+	var params map[string]any
 	switch op {
 	case field.OpWrite, field.OpDraft:
 		params = map[string]any{"entry": json.RawMessage(drawPayload(t)), "intent": intent, "agent": agent}
@@ -327,13 +327,14 @@ func portrait(t *rapid.T, s *field.State) string {
 }
 
 // Epochs rise along the list, but for drafts that were discarded; timestamps
-// never fall from change to change.
+// never fall from change to change; links hold at both ends.
 func TestLaw_OrderOfTheList(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := liveOn(t, drawSettings(t), 60)
 		last := int64(-1)
 		for _, e := range everything(t, l.state, "") {
+			linked(t, l.state, &e)
 			if e.Status == field.StatusRetracted && e.RetractIntent == "" {
 				continue
 			}
@@ -350,6 +351,21 @@ func TestLaw_OrderOfTheList(t *testing.T) {
 			at = c.At
 		}
 	})
+}
+
+// linked checks that what is superseded, and nothing else, names a successor,
+// which names it.
+func linked(t *rapid.T, s *field.State, e *field.Entry) {
+	next, ok := s.Entry(e.SupersededBy)
+	if ok != (e.Status == field.StatusSuperseded) || ok && next.Supersedes != e.ID {
+		t.Fatalf("%s is %s, its successor is %q, which supersedes %q", e.ID, e.Status, e.SupersededBy, next.Supersedes)
+	}
+	if e.Supersedes == "" {
+		return
+	}
+	if before, _ := s.Entry(e.Supersedes); before.SupersededBy != e.ID {
+		t.Fatalf("%s supersedes %s, which %q does", e.ID, e.Supersedes, before.SupersededBy)
+	}
 }
 
 // Who writes first changes which of the two is a, and nothing else.

@@ -45,7 +45,11 @@ func ParseQuery(op Op, params json.RawMessage, _ Settings) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	if op == OpRead {
+	return in.question()
+}
+
+func (in *input) question() (*Query, error) {
+	if in.op == OpRead {
 		return in.readQuery()
 	}
 	return in.query()
@@ -93,7 +97,7 @@ func (s *State) Answer(q *Query, set Settings) (any, error) {
 func (in *input) query() (*Query, error) {
 	q := &Query{Op: in.op}
 	var err error
-	if q.Agent, err = in.name("agent", AgentRequired); err != nil {
+	if q.Agent, err = in.name("agent"); err != nil {
 		return nil, err
 	}
 	most := MaxAttuned

@@ -132,8 +132,10 @@ func TestReckon_WhoTakesPart(t *testing.T) {
 			w.do(field.OpSupersede, `{"superseding_id":"e1","agent":"gull","intent":%q,"entry":%s}`, intent20, depth(14))
 		}, ask, "e3 e2", ""},
 		{"three make three pairs", func(w *world) { two(w); w.write("kelp", depth(16), intent20) }, ask, "e3 e2 e1", lines("e2 e1 depth", "e3 e2 depth", "e3 e1 depth")},
-		{"what is cut off contradicts nothing", func(w *world) { two(w); w.write("kelp", depth(16), intent20) },
-			`{"agent":"mara","topic":"reef","max_units":2}`, "e3 e2", "e3 e2 depth\n"},
+		{
+			"what is cut off contradicts nothing", func(w *world) { two(w); w.write("kelp", depth(16), intent20) },
+			`{"agent":"mara","topic":"reef","max_units":2}`, "e3 e2", "e3 e2 depth\n",
+		},
 		{"nothing contradicts nothing", two, `{"agent":"mara","max_units":0}`, "", ""},
 		{"the entries may be left out", two, `{"agent":"mara","conflictsOnly":true}`, "", "e2 e1 depth\n"},
 	} {

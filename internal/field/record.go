@@ -34,6 +34,7 @@ type record struct {
 	topic        int32 // 0: none that another entry could share
 	supersedes   int32 // place in the list, plus 1; 0: none
 	supersededBy int32
+	chain        int32 // the line of successors that it stands in; 0: none
 	idLen        uint16
 	intentLen    uint16
 	status       statusCode
@@ -57,7 +58,8 @@ func (r *record) payload() string { return r.text[int(r.idLen)+int(r.intentLen):
 
 const pageSize = 1 << 12
 
-// pages is a list that grows without moving what it holds.
+// pages is a list that grows without moving what it holds, but for its last
+// page: a pointer into it ends with the next append.
 type pages struct {
 	pages [][]record
 	len   int

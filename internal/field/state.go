@@ -18,6 +18,7 @@ type State struct {
 	byID    map[string]int32 // their places in list
 	drafts  map[string]*record
 	retired map[int32]retirement // by place in list
+	chains  []int32              // the place of the last of each line of successors; 0 is no line
 
 	agents  []agent // 0 is nobody
 	agentNo map[string]int32
@@ -55,6 +56,7 @@ func NewState() *State {
 		byID:    make(map[string]int32),
 		drafts:  make(map[string]*record),
 		retired: make(map[int32]retirement),
+		chains:  make([]int32, 1),
 		agents:  make([]agent, 1),
 		agentNo: make(map[string]int32),
 		roles:   make([]role, 1),
@@ -174,14 +176,25 @@ func (s *State) enter(c *Change) error {
 			return fmt.Errorf("id %s is taken", c.ID)
 		}
 		s.leave(n, codeSuperseded)
-		r := s.record(c)
-		r.supersedes = n + 1
-		successor := s.append(r) // first: it may move the page that holds the predecessor
-		s.list.at(n).supersededBy = successor + 1
+		s.succeed(n, s.record(c))
 	default:
 		return fmt.Errorf("kind %q takes no epoch", c.Kind)
 	}
 	return nil
+}
+
+// succeed puts an entry in the place of another. The last of a line is kept at
+// hand: some are superseded by their first id for years.
+func (s *State) succeed(n int32, r record) {
+	r.supersedes, r.chain = n+1, s.list.at(n).chain
+	if r.chain == 0 {
+		r.chain = int32(len(s.chains)) //nolint:gosec // there are not so many
+		s.chains = append(s.chains, 0)
+	}
+	last := s.append(r) // first: it may move the page that holds the predecessor
+	s.chains[r.chain] = last
+	old := s.list.at(n)
+	old.supersededBy, old.chain = last+1, r.chain
 }
 
 // discard turns a draft into an entry that nobody is given, with its own epoch
