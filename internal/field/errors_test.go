@@ -83,6 +83,7 @@ func TestRefusals(t *testing.T) {
 		{field.OpDiscard, `{"draft_id":"e2","intent":null}`, field.IntentRequired},
 		{field.OpDiscard, `{"draft_id":"e2","intent":"   "}`, field.IntentTooShort},
 		{field.OpDiscard, `{"draft_id":"e2",` + some + `,"agent":1}`, field.AgentRequired},
+		{field.OpDiscard, `{"draft_id":"e2",` + some + `,"id":"e2"}`, field.InvalidEntry},
 
 		{field.OpRetract, `{"id":"e1","agent":"kelp",` + some + `}`, ""},
 		{field.OpRetract, `{"id":"","agent":"kelp",` + some + `}`, field.EntryNotFound},
@@ -105,11 +106,13 @@ func TestRefusals(t *testing.T) {
 		{field.OpSupersede, `{"superseding_id":"e1","entry":{},"agent":"gull"}`, field.IntentTooShort},
 		{field.OpSupersede, `{"superseding_id":"e9","entry":{},"agent":"gull",` + short + `}`, field.IntentTooShort},
 		{field.OpSupersede, `{"superseding_id":"e9","entry":{},"agent":"gull",` + some + `}`, field.EntryNotFound},
+		{field.OpSupersede, `{"superseding_id":"e1","entry":{},"agent":"gull",` + some + `,"id":"e1"}`, field.InvalidEntry},
 		{field.OpSupersede, `{"superseding_id":"e2","entry":{},"agent":"mara",` + some + `}`, field.EntryNotFound},
 
 		{field.OpRegister, `{"id":"kelp","role":"pilot"}`, ""},
 		{field.OpRegister, `{"id":"kelp","role":"pilot","capabilities":[]}`, ""},
 		{field.OpRegister, `{"id":"kelp","role":"pilot","capabilities":["a", "b"]}`, ""},
+		{field.OpRegister, `{"id":"kelp","role":"pilot","topic":"reef"}`, field.InvalidEntry},
 		{field.OpRegister, `{"id":" ","role":"pilot"}`, field.AgentRequired},
 		{field.OpRegister, `{"id":5,"role":"pilot"}`, field.AgentRequired},
 		{field.OpRegister, `{"id":"kelp","role":"\ufeff"}`, field.AgentRequired},
@@ -128,6 +131,7 @@ func TestRefusals(t *testing.T) {
 		{field.OpDeregister, `{"id":""}`, field.AgentRequired},
 		{field.OpDeregister, `{"id":"  "}`, field.AgentRequired},
 		{field.OpDeregister, ``, field.AgentRequired},
+		{field.OpDeregister, `{"id":"kelp","role":"pilot"}`, field.InvalidEntry},
 
 		{field.OpRead, ``, ""},
 		{field.OpRead, `{}`, ""},

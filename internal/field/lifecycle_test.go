@@ -180,6 +180,9 @@ func TestLifecycle_TimeDoesNotFall(t *testing.T) {
 	w.now = 10
 	w.write("kelp", `{}`, intent20)
 	e, _ := w.state.Entry("e2")
+	if at := w.state.ChangedAt(); at != 1001 {
+		t.Errorf("the last change is of %d", at)
+	}
 	if e.Timestamp != 1001 {
 		t.Errorf("timestamp %d: want that of the entry before", e.Timestamp)
 	}
