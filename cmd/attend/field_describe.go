@@ -56,8 +56,10 @@ type fieldConflict struct {
 
 // fieldAnswer is what the operations that show entries answer with.
 type fieldAnswer struct {
-	Entries   []fieldEntry    `json:"entries"`
-	Conflicts []fieldConflict `json:"conflicts"`
+	Entries       []fieldEntry    `json:"entries"`
+	More          bool            `json:"more"` // of read: the limit has cut it
+	Conflicts     []fieldConflict `json:"conflicts"`
+	MoreConflicts bool            `json:"more_conflicts"`
 }
 
 func readFieldAnswer(raw []byte) (*fieldAnswer, error) {
@@ -91,6 +93,9 @@ func describeReckon(_ map[string]any, raw []byte) (string, error) {
 	}
 	for i := range answer.Conflicts {
 		b.WriteString("\n" + describeConflict(&answer.Conflicts[i]))
+	}
+	if answer.MoreConflicts {
+		b.WriteString("\nand more: not every pair was compared")
 	}
 	return b.String(), nil
 }
@@ -151,6 +156,9 @@ func describeRead(_ map[string]any, raw []byte) (string, error) {
 		if e.RetractIntent != "" {
 			lines[i] += "\n    retracted: " + visible(e.RetractIntent)
 		}
+	}
+	if answer.More {
+		lines = append(lines, "and more: --after "+visible(answer.Entries[len(answer.Entries)-1].ID))
 	}
 	return strings.Join(lines, "\n"), nil
 }

@@ -108,7 +108,11 @@ ones too. A query is a JSON object: an entry matches when it has the same values
 under the same keys.`,
 			example: `  attend field read
   attend field read '{"topic":"price"}' --caller kelp`,
-			flags:    []fieldFlag{textFlag("caller", "show this `agent`'s drafts as well")},
+			flags: []fieldFlag{
+				textFlag("caller", "show this `agent`'s drafts as well"),
+				{name: "limit", param: "limit", usage: "how `many` entries to show at most (default 1000)", add: addNumber},
+				textFlag("after", "go on after the entry with this `id`"),
+			},
 			describe: describeRead,
 		},
 	}
