@@ -13,7 +13,7 @@ type ending struct {
 
 	mu      sync.Mutex
 	users   int
-	stopped context.Context // ends with stopping; of the goroutine that runs
+	stopped context.Context //nolint:containedctx // it ends with the daemon, not with a call
 	quit    context.CancelFunc
 }
 

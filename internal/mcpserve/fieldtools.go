@@ -202,7 +202,7 @@ func refusedByField(e *field.Error) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the error %s: %w", e.Code, err)
 	}
-	result := refusal("%s", e.Error())
+	result := refusal(e.Error())
 	result.StructuredContent = json.RawMessage(b)
 	return result, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -71,7 +70,7 @@ func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.R
 		bad = input.check(args)
 	}
 	if bad != nil {
-		return refusal("%s", bad.Error()), nil
+		return refusal(bad.Error()), nil
 	}
 	got, err := t.call(ctx, &caller, args)
 	if err != nil {
@@ -117,19 +116,19 @@ func (s *Server) toolError(ctx context.Context, t *tool, err error) (*mcp.CallTo
 	case errors.Is(err, feed.ErrNotYours):
 		return nil, forbidden("consumer", "%s", err.Error())
 	case errors.As(err, &bad), errors.Is(err, feed.ErrConsumerName), errors.Is(err, feed.ErrAck), errors.Is(err, feed.ErrMalformed):
-		return refusal("%s", err.Error()), nil
+		return refusal(err.Error()), nil
 	case ctx.Err() != nil:
 		return nil, rpcError(jsonrpc.CodeInternalError, nil, "the call was cancelled")
 	default:
 		bad := s.internal(ctx, t.name, err)
-		return refusal("%s", cmp.Or(fieldTrouble(err), bad.Message)), nil
+		return refusal(cmp.Or(fieldTrouble(err), bad.Message)), nil
 	}
 }
 
 // refusal is the result of a call that did nothing.
-func refusal(format string, args ...any) *mcp.CallToolResult {
+func refusal(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		IsError: true,
-		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}},
+		Content: []mcp.Content{&mcp.TextContent{Text: text}},
 	}
 }
