@@ -12,9 +12,11 @@ BIN := $(CURDIR)/bin
 GOLANGCI_LINT_VERSION := 2.15.0
 BENCHSTAT_VERSION     := v0.0.0-20260908200009-22c9c6c9d4da
 
-# What people set: make crash KILLS=1000, make fuzz FUZZTIME=5m, ...
+# What people set: make crash KILLS=1000, make sim SEEDS=100000, make fuzz FUZZTIME=5m, ...
 ARGS     ?=
 KILLS    ?= 100
+SEEDS    ?= 10000
+SEED     ?= 0
 FUZZTIME ?= 10s
 MINUTES  ?= 15
 LAWS     ?= 5000
@@ -30,11 +32,15 @@ RACE   := CGO_ENABLED=1
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build ## Build, then watch a day of events become a few decisions (needs only Go)
 	@$(BIN)/attend demo $(ARGS)
+
+.PHONY: demo-field
+demo-field: build ## Build, then watch a contradiction between two agents wake two others (needs only Go)
+	@$(BIN)/attend demo field $(ARGS)
 
 .PHONY: serve
 serve: build ## Build, then run the daemon on 127.0.0.1:8787 (ARGS="--port 9000")
@@ -65,6 +71,10 @@ e2e: ## Real MCP clients from npm, Go's and curl, and the conformance tool, agai
 .PHONY: crash
 crash: ## Kill the daemon with kill -9 at random instants, KILLS times, and check the promise
 	ATTEND_CRASH_KILLS=$(KILLS) $(GO) test ./cmd/attend -run '^TestCrash' -count=1 -v -timeout=60m
+
+.PHONY: sim
+sim: ## Simulate SEEDS worlds with faults, and check the promise in each; SEED=n tells one
+	$(STATIC) $(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -v -timeout=0 -sim.seeds=$(SEEDS) -sim.seed=$(SEED)
 
 .PHONY: bench
 bench: SHELL := bash

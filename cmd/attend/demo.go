@@ -7,21 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"attend/examples"
-	"attend/internal/app"
-	"attend/internal/config"
 	"attend/internal/engine"
 )
 
@@ -45,6 +37,7 @@ Everything is removed at the end.`,
 			return d.run(cmd.Context())
 		},
 	}
+	cmd.AddCommand(newDemoField())
 	cmd.Flags().IntVar(&d.speed, "speed", d.speed, "how many times faster than it happened (1 to 1000)")
 	return cmd
 }
@@ -53,7 +46,6 @@ Everything is removed at the end.`,
 type demo struct {
 	speed  int
 	out    io.Writer
-	folder string
 	url    string
 	client http.Client
 	sent   map[string]int                // events by scope
@@ -73,82 +65,34 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return fmt.Errorf("--speed is %d: must be from 1 to 1000", d.speed)
 	}
 	d.sent, d.got = make(map[string]int), make(map[string][]*engine.Decision)
-	if d.folder, err = os.MkdirTemp("", "attend-demo-"); err != nil {
-		return fmt.Errorf("make a folder for the demo: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(d.folder)) }()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended, err := d.serve(ctx)
+	kinds, settings, err := d.config()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(d.show(ctx), ctx.Err()); err != nil {
+	daemon, err := startDemo(ctx, kinds, settings)
+	if err != nil {
 		return err
 	}
-	stop()
-	if err := <-ended; err != nil {
+	d.url = daemon.url
+	if err := errors.Join(d.show(ctx, daemon.folder), ctx.Err(), daemon.end()); err != nil {
 		return err
 	}
 	d.report()
 	return nil
 }
 
-// serve starts the daemon and returns when it listens; ended brings what it
-// ended with.
-func (d *demo) serve(ctx context.Context) (ended <-chan error, err error) {
-	cfg, err := d.config()
-	if err != nil {
-		return nil, err
-	}
-	listening := make(chan net.Addr, 1)
-	daemon, err := app.New(ctx, cfg, app.Options{
-		Logger:    slog.New(slog.DiscardHandler),
-		Listening: func(at net.Addr) { listening <- at },
-	})
-	if err != nil {
-		return nil, err
-	}
-	done := make(chan error, 1)
-	go func() { done <- daemon.Run(ctx) }()
-	select {
-	case err := <-done:
-		return nil, errors.Join(errors.New("the daemon did not start"), err)
-	case at := <-listening:
-		d.url = "http://" + at.String()
-		return done, nil
-	}
-}
-
 // config is the coding agent's example, with every time of the settle rules
 // shortened by the speed.
-func (d *demo) config() (*config.Config, error) {
-	kinds, err := examples.Files.ReadFile("kinds/coding.json")
-	if err != nil {
-		return nil, err
-	}
-	kindsFile := filepath.Join(d.folder, "kinds.json")
-	if err := os.WriteFile(kindsFile, kinds, 0o600); err != nil {
-		return nil, err
-	}
+func (d *demo) config() (kinds []byte, settings string, err error) {
+	kinds, err = examples.Files.ReadFile("kinds/coding.json")
 	set, speed := engine.Defaults(), int64(d.speed)
-	file := filepath.Join(d.folder, "attend.yaml")
-	settings := fmt.Sprintf("policy:\n  closingGraceMs: %d\n  streamGapMs: %d\n  passiveQuietMs: %d\n  maxWindowMs: %d\n",
+	settings = fmt.Sprintf("policy:\n  closingGraceMs: %d\n  streamGapMs: %d\n  passiveQuietMs: %d\n  maxWindowMs: %d\n",
 		set.ClosingGraceMs/speed, set.StreamGapMs/speed, set.PassiveQuietMs/speed, set.MaxWindowMs/speed)
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		return nil, err
-	}
-	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
-	config.Flags(flags)
-	err = flags.Parse([]string{"--config", file, "--kinds", kindsFile, "--port", "0", "--store", "sqlite:" + filepath.Join(d.folder, "attend.db")})
-	if err != nil {
-		return nil, err
-	}
-	return config.Load(flags, nil)
+	return kinds, settings, err
 }
 
 // show posts the events and follows the decisions until none comes any more.
-func (d *demo) show(ctx context.Context) error {
+func (d *demo) show(ctx context.Context, folder string) error {
 	repos, err := d.samples("events/github.ndjson")
 	if err != nil {
 		return err
@@ -158,17 +102,15 @@ func (d *demo) show(ctx context.Context) error {
 		return err
 	}
 	span := time.Duration(repos[len(repos)-1].At-repos[0].At) * time.Millisecond
-	fmt.Fprintf(d.out, "attend runs on %s, its log in %s.\n", d.url, d.folder)
+	fmt.Fprintf(d.out, "attend runs on %s, its log in %s.\n", d.url, folder)
 	fmt.Fprintf(d.out, "Posting %d events of a package manager at once, and %s of %d repository events in %s.\n\n",
 		len(noise), span.Round(time.Minute), len(repos), (span / time.Duration(d.speed)).Round(time.Second))
 
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "attend-demo", Version: "1"}, nil).
-		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: d.url + "/mcp", DisableStandaloneSSE: true}, nil)
+	agent, err := connectDemo(ctx, d.url, nil)
 	if err != nil {
-		return fmt.Errorf("connect to /mcp: %w", err)
+		return err
 	}
-	defer func() { _ = session.Close() }()
-	agent := &demoAgent{session: session}
+	defer func() { _ = agent.session.Close() }()
 	if _, err := agent.wait(ctx, 1); err != nil { // the consumer starts here
 		return err
 	}
@@ -265,43 +207,6 @@ func (d *demo) ingest(ctx context.Context, samples []sample) error {
 		return fmt.Errorf("post events: status %d: %s %w", res.StatusCode, answer, err)
 	}
 	return nil
-}
-
-// demoAgent takes decisions as an agent in a loop does: each call brings the
-// ack of the last answer.
-type demoAgent struct {
-	session *mcp.ClientSession
-	ack     string
-}
-
-func (a *demoAgent) wait(ctx context.Context, timeoutMs int64) ([]*engine.Decision, error) {
-	args := map[string]any{"consumer": "demo", "timeoutMs": timeoutMs}
-	if a.ack != "" {
-		args["ack"] = a.ack
-	}
-	res, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: "attend_wait", Arguments: args})
-	if err != nil {
-		return nil, fmt.Errorf("attend_wait: %w", err)
-	}
-	content, err := json.Marshal(res.StructuredContent)
-	if err != nil {
-		return nil, fmt.Errorf("attend_wait: %w", err)
-	}
-	if res.IsError {
-		return nil, fmt.Errorf("attend_wait: %s", content)
-	}
-	var answer struct {
-		Decisions []*engine.Decision `json:"decisions"`
-		Ack       *string            `json:"ack"`
-	}
-	if err := json.Unmarshal(content, &answer); err != nil {
-		return nil, fmt.Errorf("attend_wait: %w", err)
-	}
-	a.ack = ""
-	if answer.Ack != nil {
-		a.ack = *answer.Ack
-	}
-	return answer.Decisions, nil
 }
 
 // tell prints a decision as it arrives.
