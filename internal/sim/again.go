@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"attend/internal/engine"
+	"attend/internal/replay"
+)
+
+// again plays what came from outside once more, by the owner of package replay:
+// it must come to the same windows and verdicts. Answers of judges come when
+// they came.
+func (l *ledger) again() {
+	var exported bytes.Buffer
+	for i := range l.records {
+		r := &l.records[i]
+		if r.Step == nil {
+			continue
+		}
+		line, err := json.Marshal(struct {
+			Position engine.Position `json:"position"`
+			Stamp    engine.Time     `json:"stamp"`
+			Scope    string          `json:"scope"`
+			Step     *engine.Step    `json:"step"`
+		}{r.Position, r.Stamp, r.Scope, r.Step})
+		if err != nil {
+			l.add("again", "%v", err)
+			return
+		}
+		exported.Write(append(line, '\n'))
+	}
+	script, err := replay.ReadScript("log", &exported)
+	if err != nil {
+		l.add("again", "%v", err)
+		return
+	}
+	var found []engine.Record
+	world := replay.New(replay.Options{Pure: pureJudges(), Script: script, Emit: func(rec *engine.Record, _ *engine.Outcome) {
+		found = append(found, *rec)
+	}})
+	for i := range l.records {
+		r := &l.records[i]
+		if r.Step != nil && !r.Step.Kind.Outside() {
+			continue
+		}
+		if err := world.Take(r.Stamp, replay.Input{Scope: r.Scope, Event: r.Event, Step: r.Step}); err != nil {
+			l.add("again", "position %d: %v", r.Position, err)
+			return
+		}
+	}
+	world.Drain(1 << 60)
+	for _, name := range l.names {
+		if l.within(name) {
+			l.sameStory(name, story(l.records, name), story(found, name))
+		}
+	}
+}
+
+// sameStory compares what became of a scope's windows.
+func (l *ledger) sameStory(scope string, log, again []string) {
+	l.totals.Replayed += len(log)
+	if slices.Equal(log, again) {
+		return
+	}
+	i := 0
+	for i < len(log) && i < len(again) && log[i] == again[i] {
+		i++
+	}
+	at := func(s []string) string {
+		if i < len(s) {
+			return s[i]
+		}
+		return "nothing"
+	}
+	l.add("again", "scope %q: the log has %s, a replay %s (step %d)", scope, at(log), at(again), i)
+}
+
+// story is what became of a scope's windows, positions left out.
+func story(log []engine.Record, scope string) []string {
+	ids := make(map[engine.Position]string)
+	var out []string
+	for i := range log {
+		r := &log[i]
+		if r.Scope != scope {
+			continue
+		}
+		if r.Event != nil {
+			ids[r.Position] = r.Event.ID
+			continue
+		}
+		switch st := r.Step; st.Kind { //nolint:exhaustive // the rest tells how it came about
+		case engine.StepSettled:
+			s := st.Settled
+			events := make([]string, len(s.Events))
+			for i, p := range s.Events {
+				events[i] = ids[p]
+			}
+			out = append(out, fmt.Sprintf("settled %s %s %s due %d %v waits %d dropped %d gap %v held %q", s.Window, s.Reason, s.Trigger, s.Due, events, s.Waits, s.Dropped, s.Gap, s.Held))
+		case engine.StepWait, engine.StepDecision:
+			out = append(out, fmt.Sprintf("%s %s %s (judged %s)", st.Kind, st.Window, st.Route, st.Verdict.JudgedRoute))
+		case engine.StepDeadLetter:
+			out = append(out, fmt.Sprintf("dead letter %s %d", st.Window, st.DeadLetter.Number))
+		}
+	}
+	return out
+}
+
+// within reports whether the scope's log says all that a replay needs. It does
+// not where an outcome of a call has the stamp of something from outside that
+// stands before it, since inputs of an instant are played after what is due at
+// it; nor where a judge's wait or a backoff was counted from an earlier instant
+// than its record; nor where a daemon that was about to be replaced asked its judge under
+// a policy whose judge is pure.
+func (l *ledger) within(scope string) bool {
+	replaced := l.plan.Replicas > 0 || slices.ContainsFunc(l.plan.Ops, func(o Op) bool { return o.Verb == Replace })
+	input, policy := engine.Time(-1), l.rules.Latest()
+	for i := range l.scopes[scope].records {
+		r := &l.scopes[scope].records[i]
+		if r.Step == nil || r.Step.Kind.Outside() {
+			input = r.Stamp
+			continue
+		}
+		if c := r.Step.Call; c != nil {
+			policy = l.rules.Numbered(c.Policy)
+			if replaced && pureJudges()[c.Judge] != nil {
+				return false
+			}
+		}
+		if f := r.Step.Failed; f != nil && f.RetryAt > 0 && f.Why != "lost" && f.RetryAt != retryAt(r, policy.For(scope)) {
+			return false
+		}
+		asked := r.Step.Kind == engine.StepCall || r.Step.Failed != nil || r.Step.Verdict != nil && r.Step.Verdict.Attempt > 0
+		if asked && r.Stamp == input || r.Step.Kind == engine.StepWait && r.Step.Verdict.Attempt > 0 && r.Step.Verdict.At != r.Stamp {
+			return false
+		}
+	}
+	return true
+}
+
+// retryAt is when the next attempt starts, counted from the record.
+func retryAt(r *engine.Record, set *engine.Settings) engine.Time {
+	f := r.Step.Failed
+	backoff := int64(0)
+	if n := len(set.RetryBackoffMs); n > 0 {
+		rung := set.RetryBackoffMs[min(max(f.Attempt, 1), n)-1]
+		backoff = rung + int64(float64(rung)*set.RetryJitter*engine.Jitter(r.Step.Window, f.Attempt))
+	}
+	return max(r.Stamp+engine.Time(backoff), f.NotBefore, 1)
+}
