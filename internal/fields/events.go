@@ -23,9 +23,10 @@ const (
 	maxConflictEvents = 100
 	maxCompared       = 200      // of the topic, newest first, that a new entry is compared with
 	maxEventEntry     = 16 << 10 // bytes of the entry's members
-	maxEventIntent    = 2 << 10
-	maxEventKeys      = 20
-	maxEventValue     = 1 << 10 // bytes of a value that conflicts
+	maxEventIntent    = 1 << 10
+	maxEventKeys      = 10
+	maxEventValue     = 512     // bytes of a value that conflicts
+	maxEventsBytes    = 4 << 20 // of one append; one write may be alone in more
 	maxTextIntent     = 300
 	maxTextValue      = 120
 	maxTextKeys       = 3
@@ -38,6 +39,7 @@ type joint struct {
 	// batch has the entries that stand before in the batch, and that the state
 	// does not have yet.
 	batch *field.State
+	bytes int // of the events so far
 }
 
 func (h *held) joined() *joint {
@@ -133,9 +135,9 @@ func committedBy(state *field.State, c *field.Change) (e field.Entry, ok bool) {
 func (j *joint) event(scope, name, id string, data any, text string) store.NewEvent {
 	kind, _ := j.policy.KindOf(name)
 	body, _ := json.Marshal(data) // strings and JSON that has been read: it cannot fail
-	return store.NewEvent{Scope: scope, Event: engine.Event{
-		ID: id, Name: name, Kind: kind, Policy: j.policy.Number, Data: body, Text: text,
-	}}
+	e := engine.Event{ID: id, Name: name, Kind: kind, Policy: j.policy.Number, Data: body, Text: text}
+	j.bytes += e.Size()
+	return store.NewEvent{Scope: scope, Event: e}
 }
 
 // derive hashes what an id names, so that the same thing has the same id.

@@ -190,3 +190,38 @@ func TestEvents_AreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What a batch says about conflicts may be far larger than the batch: then it
+// takes several appends.
+func TestEvents_DoNotMakeAppendsLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newSlow()
+		quiet := open(t, st)
+		entry := func(agent string, n int) json.RawMessage {
+			var pairs []any
+			for k := range 12 {
+				pairs = append(pairs, fmt.Sprint("key", k), strings.Repeat(fmt.Sprintf("%04d ", n), 100))
+			}
+			return note(agent, "tide", pairs...)
+		}
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() { do[field.Written](t, quiet, "", field.OpWrite, entry("kelp", i)) })
+		}
+		all.Wait()
+		quiet.Close()
+		st.appends = nil
+		s := open(t, st, joined(t))
+		defer s.Close()
+		for i := range 12 {
+			all.Go(func() { do[field.Written](t, s, "", field.OpWrite, entry("gull", 1000+i)) })
+		}
+		all.Wait()
+		if most := slices.Max(st.appends); most < 2 || most > 6 { // about 1 MiB each
+			t.Errorf("appends of %v entries, want several of about 4", st.appends)
+		}
+		if state := folded(t, st, "default"); state.Len() != 112 {
+			t.Errorf("%d entries, want 112", state.Len())
+		}
+	})
+}

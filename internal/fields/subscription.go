@@ -175,8 +175,9 @@ func (w *watch) pause(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Checked is the number of the last change that has been looked at: no push
-// is due for anything up to it that has not been given.
+// Checked is the number of the last change that has been looked at for this
+// question. It moves on where nothing has changed for the reader, too; what the
+// reader has is told by its mark's identity alone.
 func (sub *Subscription) Checked() int64 { return sub.watch.checked() }
 
 // EventID is the id of the push of a result (field contract, 0 "Pushed"). It

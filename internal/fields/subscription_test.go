@@ -169,7 +169,15 @@ func TestSubscription_NotConcerned(t *testing.T) {
 		if n := sub.Checked(); n != 3 {
 			t.Errorf("it has looked up to change %d, want 3", n)
 		}
-		if seen, ok := next(t, wide, wideMark); !ok || len(*read(t, seen).Entries) != 1 {
+		do[field.Written](t, s, "", field.OpWrite, note("gull", "tide"))
+		synctest.Wait()
+		if n := sub.Checked(); n != 3 {
+			t.Errorf("it says that it has looked up to change %d, and nobody has", n)
+		}
+		if look(t, sub); sub.Checked() != 4 {
+			t.Errorf("after a look it stands at %d, want 4", sub.Checked())
+		}
+		if seen, ok := next(t, wide, wideMark); !ok || len(*read(t, seen).Entries) != 2 {
 			t.Errorf("who asked for all topics gets %s, %v", seen.Result, ok)
 		}
 	})

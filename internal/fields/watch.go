@@ -38,6 +38,7 @@ type watch struct {
 	mu      sync.Mutex
 	seen    *evaluation // nil before the first
 	isStale bool
+	looking bool          // an evaluation is under way
 	stirred chan struct{} // closed when it turns stale
 }
 
@@ -84,7 +85,7 @@ func (w *watch) checked() int64 {
 	switch {
 	case w.seen == nil:
 		return 0
-	case w.isStale:
+	case w.isStale, w.looking:
 		return w.seen.number
 	default:
 		return max(upTo, w.seen.number)
@@ -124,7 +125,7 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 	}
 	// What changes from here on makes it stale again.
 	w.mu.Lock()
-	w.isStale = false
+	w.isStale, w.looking = false, true
 	w.mu.Unlock()
 	now := w.evaluate()
 	w.h.s.metrics.evaluations.Inc()
@@ -132,7 +133,7 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 		now.snapshot.Mark, now.snapshot.At = seen.snapshot.Mark, seen.snapshot.At
 	}
 	w.mu.Lock()
-	w.seen = now
+	w.seen, w.looking = now, false
 	w.mu.Unlock()
 	return now, 0, nil
 }

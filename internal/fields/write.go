@@ -20,15 +20,15 @@ type decided struct {
 // write decides a batch, appends it and applies it. Whatever becomes of the
 // writes, each is answered once.
 func (h *held) write(ctx context.Context, batch []*write) {
-	var last error
-	for range maxRetries {
+	for tries := 0; len(batch) > 0; {
 		if err := h.current(ctx); err != nil {
 			refuseAll(batch, fmt.Errorf("not written: %w", err))
 			return
 		}
-		made, entries := h.decide(batch)
+		made, entries, rest := h.decide(batch)
 		if len(made) == 0 {
-			return
+			batch = rest
+			continue
 		}
 		receipts, err := h.s.store.Append(ctx, entries...)
 		if err != nil {
@@ -36,13 +36,18 @@ func (h *held) write(ctx context.Context, batch []*write) {
 			for i := range made {
 				made[i].answer(nil, h.unknown(made[i].op, err))
 			}
-			return
+			batch = rest
+			continue
 		}
-		if batch, last = h.settle(made, receipts); len(batch) == 0 {
-			return
+		again, why := h.settle(made, receipts)
+		if len(again) < len(made) {
+			tries = 0
+		} else if tries++; tries == maxRetries {
+			refuseAll(again, fmt.Errorf("field %q: other writers were faster %d times: not written, send it again: %w", h.name, tries, why))
+			again = nil
 		}
+		batch = append(again, rest...)
 	}
-	refuseAll(batch, fmt.Errorf("field %q: other writers were faster %d times: not written, send it again: %w", h.name, maxRetries, last))
 }
 
 func refuseAll(batch []*write, err error) {
@@ -53,14 +58,18 @@ func refuseAll(batch []*write, err error) {
 
 // decide asks the rules about each write of a batch, and answers those that
 // are refused or change nothing. For the others it makes the entries, which
-// follow each other on the Field.
-func (h *held) decide(batch []*write) (made []decided, entries []store.Entry) {
+// follow each other on the Field. What would make the append too large is left
+// for the next.
+func (h *held) decide(batch []*write) (made []decided, entries []store.Entry, rest []*write) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	now := h.s.store.Now().UnixMilli()
 	after := h.state.Number()
 	joined := h.joined()
-	for _, w := range batch {
+	for i, w := range batch {
+		if joined.bytes > maxEventsBytes {
+			return made, entries, batch[i:]
+		}
 		d, err := h.state.Decide(w.op, w.params, h.s.opt.Settings, field.Draw{Now: now, ID: w.id, Pending: len(made)})
 		if err != nil {
 			w.answer(nil, err)
@@ -79,7 +88,7 @@ func (h *held) decide(batch []*write) (made []decided, entries []store.Entry) {
 		entries = append(entries, store.Entry{Events: joined.events(h.state, d.Change), Field: change})
 		made = append(made, decided{w, d, after})
 	}
-	return made, entries
+	return made, entries, nil
 }
 
 // settle applies what was committed and answers it. It returns the writes that
