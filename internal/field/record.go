@@ -73,6 +73,9 @@ func (p *pages) append(r record) int32 {
 		p.pages = append(p.pages, nil)
 	}
 	last := &p.pages[n/pageSize]
+	if full := cap(*last); len(*last) == full { // append alone would grow it beyond the page
+		*last = append(make([]record, 0, min(max(4, 2*full), pageSize)), *last...)
+	}
 	*last = append(*last, r)
 	p.len++
 	return int32(n) //nolint:gosec // two thousand million entries do not fit in memory
