@@ -28,12 +28,21 @@ type author struct {
 	client *http.Client
 
 	serial int
-	drafts []string // ids of its own
-	stands []string // ids of its own committed entries that stand
+	drafts []string          // ids of its own
+	stands []string          // ids of its own committed entries that stand
+	marks  map[string]string // id → mark
 }
 
 func newAuthor(t *testing.T, d *daemon, l *ledger, name string, rng *rand.Rand) *author {
-	return &author{t: t, d: d, ledger: l, rng: rng, name: name, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
+	return &author{
+		t: t, d: d, ledger: l, rng: rng, name: name, marks: make(map[string]string),
+		client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute},
+	}
+}
+
+// mark is what an entry is known by, whatever its id.
+type mark struct {
+	Of string `json:"of"`
 }
 
 // crashAuthors are the names of the authors. Two of them share a Field.
@@ -114,7 +123,7 @@ func (a *author) write(ctx context.Context, op string, params map[string]any) (i
 	sent := sentEntry{field: a.field(), mark: fmt.Sprintf("%s-%d", a.name, a.serial)}
 	body := map[string]any{
 		"agent": a.name, "intent": "written while the daemon is killed",
-		"entry": map[string]any{"topic": topic, "mark": []string{sent.mark}, "v": a.rng.IntN(3)}, // a list is not compared
+		"entry": map[string]any{"topic": topic, "mark": mark{sent.mark}, "v": a.rng.IntN(3)}, // an object is not compared
 	}
 	for name, value := range params {
 		body[name] = value
@@ -133,6 +142,7 @@ func (a *author) write(ctx context.Context, op string, params map[string]any) (i
 		id, status = got.Draft, field.StatusDraft
 		got.Epoch = -1 // it is not told
 	}
+	a.marks[id] = sent.mark
 	a.ledger.entryAcked(sent, id, got.Epoch)
 	a.ledger.entryIs(id, status)
 	return id, true
@@ -159,11 +169,11 @@ func (a *author) readBack(ctx context.Context) {
 	}
 	id := a.stands[a.rng.IntN(len(a.stands))]
 	var got struct{ Entries []field.Entry }
-	if !a.call(ctx, "read", map[string]any{"limit": field.MaxRead}, &got) {
+	if !a.call(ctx, "read", map[string]any{"query": map[string]any{"mark": mark{a.marks[id]}}}, &got) {
 		return
 	}
-	if !slices.ContainsFunc(got.Entries, func(e field.Entry) bool { return e.ID == id && e.Status == field.StatusCommitted }) {
-		a.t.Errorf("entry %s of %s was acknowledged, and read shows none that stands", id, a.name)
+	if len(got.Entries) != 1 || got.Entries[0].ID != id || got.Entries[0].Status != field.StatusCommitted {
+		a.t.Errorf("entry %s of %s was acknowledged, and read shows %+v", id, a.name, got.Entries)
 	}
 }
 

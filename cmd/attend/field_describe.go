@@ -148,13 +148,13 @@ func describeRead(_ map[string]any, raw []byte) (string, error) {
 	if len(answer.Entries) == 0 {
 		return "no entries", nil
 	}
-	lines := make([]string, len(answer.Entries))
+	var lines []string
 	for i := range answer.Entries {
 		e := &answer.Entries[i]
 		at := time.UnixMilli(e.Timestamp).Format("2006-01-02T15:04:05.000Z07:00")
-		lines[i] = fmt.Sprintf("%s  %s  epoch %d  %s  %s\n    %s\n    %s", at, visible(e.ID), e.Epoch, e.author(), e.fate(), visibleData(string(e.Entry)), visible(e.Intent))
+		lines = append(lines, fmt.Sprintf("%s  %s  epoch %d  %s  %s\n    %s\n    %s", at, visible(e.ID), e.Epoch, e.author(), e.fate(), visibleData(string(e.Entry)), visible(e.Intent)))
 		if e.RetractIntent != "" {
-			lines[i] += "\n    retracted: " + visible(e.RetractIntent)
+			lines = append(lines, "    retracted: "+visible(e.RetractIntent))
 		}
 	}
 	if answer.More {
