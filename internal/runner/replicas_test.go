@@ -27,6 +27,7 @@ type link struct {
 	mu      sync.Mutex
 	dead    bool
 	noLease bool          // claims alone fail
+	crawl   time.Duration // what it takes to read one record; 0 for no time
 	held    chan struct{} // closed when it wakes; nil when it runs
 	hung    chan struct{} // the same, for what it appends alone
 	entries []store.Entry // accepted from this replica, under a fence
@@ -89,6 +90,13 @@ func (l *link) SaveStates(ctx context.Context, f store.Fence, rows []store.State
 func (l *link) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
 	if err := l.pass(ctx); err != nil {
 		return nil, err
+	}
+	l.mu.Lock()
+	crawl := l.crawl
+	l.mu.Unlock()
+	if crawl > 0 {
+		time.Sleep(crawl)
+		limit = 1
 	}
 	return l.Store.Read(ctx, after, limit)
 }

@@ -283,6 +283,9 @@ func (r *Runner) applyToAll(rec *engine.Record) error {
 func (r *Runner) applyOne(s *scope, rec *engine.Record) {
 	defer r.applied.Store(int64(rec.Position))
 	if rec.Position <= s.state.Position {
+		if r.opt.Leases != nil {
+			r.look(s) // it may have been loaded just now, from a row of another replica
+		}
 		return // its row is younger than the checkpoint
 	}
 	r.mu.Lock()
