@@ -33,7 +33,7 @@ func NewStreams(reg prometheus.Registerer, limit int) (*Streams, error) {
 		max: limit,
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "attend_event_streams",
-			Help: "Streams of decisions and dead letters that are open, over HTTP and MCP.",
+			Help: "Streams of events that are open, over HTTP and MCP.",
 		}),
 		of: make(map[string]int),
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -94,12 +95,20 @@ func (s *Server) named(params map[string]json.RawMessage) (*eventType, *jsonrpc.
 	return nil, rpcError(codeNotFound, map[string]any{"kind": "event", "name": name}, "there is no event type %q: see events/list", name)
 }
 
-// event is an occurrence of an event type.
+// event is an occurrence of an event type, but for its data.
 type event struct {
 	EventID   string `json:"eventId"`
 	Name      string `json:"name"`
 	Timestamp string `json:"timestamp"`
-	Data      any    `json:"data"`
+}
+
+// with writes the whole. The data is JSON already, and not read again.
+func (e event) with(data json.RawMessage) (json.RawMessage, error) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(b[:len(b)-1], []byte(`,"data":`), data, []byte(`}`)), nil
 }
 
 // timestamp writes an instant as ISO 8601, in UTC, to the millisecond.

@@ -186,7 +186,7 @@ func (f *fieldSource) occurrence(now *fields.Snapshot) (json.RawMessage, error) 
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(event{id, f.name, timestamp(engine.Time(now.At)), shown.body})
+	b, err := event{id, f.name, timestamp(engine.Time(now.At))}.with(shown.body)
 	if err != nil {
 		return nil, fmt.Errorf("encode event %s: %w", id, err)
 	}

@@ -74,7 +74,7 @@ func fieldTable() []fieldTool {
 				"It is done once: DRAFT_NOT_FOUND says that the draft was committed or discarded before, or never was.",
 		},
 		{
-			op: field.OpDiscard, title: "Give up a draft", agent: "agent", destructive: true, idempotent: true,
+			op: field.OpDiscard, title: "Give up a draft", destructive: true, idempotent: true,
 			description: "Gives up a draft, and says why in intent. It never takes part in anything again, and field_read shows it as retracted, with that reason. " +
 				"DRAFT_NOT_FOUND says that it was committed or discarded before.",
 		},
@@ -132,6 +132,9 @@ func (s *Server) callField(ctx context.Context, caller *Caller, row *fieldTool, 
 	if bad := caller.mayUse(name, row.agent, members); bad != nil {
 		return nil, bad
 	}
+	if err := s.mayEndDraft(ctx, caller, name, row.op, members); err != nil {
+		return nil, err
+	}
 	result, err := s.opts.Fields.Do(ctx, name, row.op, params)
 	if err != nil {
 		return nil, err
@@ -184,6 +187,26 @@ func (c *Caller) mayUse(name, argument string, members map[string]json.RawMessag
 	}
 	if !c.MayAgent(agent) {
 		return forbidden("agent", "you may not speak for the agent %q", agent)
+	}
+	return nil
+}
+
+// mayEndDraft lets those who speak for some agents alone commit and discard the
+// drafts of these, whatever agent the call names.
+func (s *Server) mayEndDraft(ctx context.Context, caller *Caller, name string, op field.Op, members map[string]json.RawMessage) error {
+	if caller.MayAgent == nil || op != field.OpCommit && op != field.OpDiscard {
+		return nil
+	}
+	var id string
+	if json.Unmarshal(members["draft_id"], &id) != nil {
+		return nil // the Field says what is wrong with it
+	}
+	agent, ok, err := s.opts.Fields.DraftAgent(ctx, name, id)
+	if err != nil {
+		return err
+	}
+	if ok && !caller.MayAgent(agent) {
+		return forbidden("agent", "the draft %q is not of an agent for whom you may speak", id)
 	}
 	return nil
 }

@@ -214,80 +214,15 @@ func TestFieldTools_Refusals(t *testing.T) {
 	}
 }
 
-// as lets a caller speak for some agents, in some Fields.
-func as(rights string, fieldNames, agents string) func(*Options) {
-	return func(o *Options) {
-		o.Caller = func(context.Context) Caller {
-			return Caller{
-				Name:     "ann",
-				May:      func(right, _ string) bool { return strings.Contains(rights, right) },
-				MayField: func(name string) bool { return strings.Contains(fieldNames, name) },
-				MayAgent: func(agent string) bool { return agent != "" && strings.Contains(agents, agent) },
-			}
-		}
-	}
-}
-
-func TestFieldTools_Rights(t *testing.T) {
-	const intent = `"intent":"long enough to do"`
-	set := withFields()
-	set.options = as("read ingest", "default mine", "mara kelp")
-	d := newDaemon(t, set)
-	d.does("write", `{"agent":"kelp","entry":{},`+intent+`}`)
-	d.does("write", `{"field":"mine","agent":"mara","entry":{},`+intent+`}`)
-	d.does("read", `{}`)
-	for _, c := range []struct{ op, args, reason string }{
-		{"write", `{"field":"theirs","agent":"mara","entry":{},` + intent + `}`, "field"},
-		{"attune", `{"field":"theirs","agent":"mara"}`, "field"},
-		{"write", `{"agent":"gull","entry":{},` + intent + `}`, "agent"},
-		{"write", `{"entry":{},` + intent + `}`, "agent"}, // nobody's
-		{"draft", `{"agent":"gull","entry":{},` + intent + `}`, "agent"},
-		{"register", `{"id":"gull","role":"cook"}`, "agent"},
-		{"deregister", `{"id":"gull"}`, "agent"},
-		{"read", `{"caller":"gull"}`, "agent"},
-		{"attune", `{"agent":"gull"}`, "agent"},
-		{"reckon", `{"agent":"gull"}`, "agent"},
-		{"retract", `{"id":"E1","agent":"gull",` + intent + `}`, "agent"},
-		{"supersede", `{"superseding_id":"E1","agent":"gull","entry":{},` + intent + `}`, "agent"},
-	} {
-		r := d.tool(modern, "field_"+c.op, c.args)
-		if r.msg.Error == nil || r.msg.Error.Code != codeForbidden || r.msg.Error.Data["reason"] != c.reason {
-			t.Errorf("%s %s: got %s, want Forbidden for the %s", c.op, c.args, r.body, c.reason)
-		}
-	}
-	for _, name := range []string{"field.attune", "field.reckon"} {
-		for _, method := range []string{"events/poll", "events/stream"} {
-			for arguments, reason := range map[string]string{`{"agent":"gull"}`: "agent", `{"agent":"mara","field":"theirs"}`: "field"} {
-				r := d.call(modern, method, fmt.Sprintf(`"name":%q,"arguments":%s`, name, arguments))
-				if r.msg.Error == nil || r.msg.Error.Code != codeForbidden || r.msg.Error.Data["reason"] != reason {
-					t.Errorf("%s %s: got %s, want Forbidden for the %s", method, arguments, r.body, reason)
-				}
-			}
-		}
-	}
-}
-
-// Whoever may only read changes nothing, and the other way round.
-func TestFieldTools_NeedTheirRight(t *testing.T) {
-	for _, right := range []string{RightRead, RightIngest} {
-		set := withFields()
-		set.options = as(right, "default", "mara")
-		d := newDaemon(t, set)
-		for _, op := range field.Ops() {
-			r := d.tool(modern, "field_"+string(op), `{}`)
-			forbidden := r.msg.Error != nil && r.msg.Error.Code == codeForbidden && r.msg.Error.Data["reason"] == "right"
-			if op.Changes() == (right == RightIngest) == forbidden {
-				t.Errorf("with the right %s, %s: %s", right, op, r.body)
-			}
-		}
-	}
-}
-
 // brokenFields fail as a store or a service does.
 type brokenFields struct{ err error }
 
 func (b brokenFields) Do(context.Context, string, field.Op, json.RawMessage) (any, error) {
 	return nil, b.err
+}
+
+func (b brokenFields) DraftAgent(context.Context, string, string) (string, bool, error) {
+	return "", false, b.err
 }
 
 func (b brokenFields) Subscribe(context.Context, field.Op, string, json.RawMessage) (*fields.Subscription, error) {

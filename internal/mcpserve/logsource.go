@@ -202,15 +202,18 @@ func (l *logSource) catchUp(ctx context.Context, to *stream) error {
 
 // occurrence writes an item as an event of the extension.
 func occurrence(name string, it *feed.Item) (json.RawMessage, error) {
-	var data any
+	var shown any
 	if it.Decision != nil {
-		data = withoutData(it.Decision)
+		shown = withoutData(it.Decision)
 	} else {
-		data = letterWithoutData(it.DeadLetter)
+		shown = letterWithoutData(it.DeadLetter)
 	}
-	b, err := json.Marshal(event{it.ID(), name, timestamp(it.At()), data})
+	data, err := json.Marshal(shown)
+	if err == nil {
+		data, err = event{it.ID(), name, timestamp(it.At())}.with(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode event %s: %w", it.ID(), err)
 	}
-	return b, nil
+	return data, nil
 }

@@ -98,6 +98,8 @@ type Flusher interface {
 type Fields interface {
 	Do(ctx context.Context, name string, op field.Op, params json.RawMessage) (any, error)
 	Subscribe(ctx context.Context, op field.Op, name string, params json.RawMessage) (*fields.Subscription, error)
+	// DraftAgent tells whose draft that is; without ok there is none.
+	DraftAgent(ctx context.Context, name, id string) (agent string, ok bool, err error)
 }
 
 // Options are what a Server is made of. Reader, Consumers, Streams, Push, Flush,
