@@ -30,6 +30,13 @@ func NewClock(now func() time.Time, floor engine.Time) *Clock {
 	return &Clock{now: now, anchor: t, at: max(time.Duration(t.UnixNano()), time.Duration(floor)*time.Millisecond)}
 }
 
+// Raise sets the clock forward to a floor, if it stands before it.
+func (c *Clock) Raise(floor engine.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = max(c.at, time.Duration(floor)*time.Millisecond)
+}
+
 // Time returns the clock's time.
 func (c *Clock) Time() time.Time { return time.Unix(0, int64(c.read())) }
 

@@ -61,7 +61,7 @@ func (s *Store) Claim(ctx context.Context, replica string, ttl time.Duration) (s
 	}
 	alive := len(s.leases.alive)
 	share := (engine.Shards + alive - 1) / alive
-	c := store.Claimed{Head: s.head(), Replicas: alive}
+	c := store.Claimed{Head: s.log.head(), Replicas: alive}
 	held := s.leases.keep(replica, share, now.Add(ttl))
 	for i := range s.leases.shards {
 		l := &s.leases.shards[i]

@@ -38,8 +38,7 @@ type Store struct {
 	closed   bool
 	changed  chan struct{} // closed and replaced at each append, closed for good by Close
 	metrics  *store.Metrics
-	records  []engine.Record   // the record at position p is records[p-1]
-	steps    []engine.Position // of all steps
+	log      log
 	numbered map[string]engine.Position
 	fence    store.Fence // in force; the zero Fence until somebody owns the store
 	leases   leases      // of the shards, where replicas share the store
@@ -48,6 +47,7 @@ type Store struct {
 	checkpoint engine.Position
 	rows       map[string]map[string][]byte   // space, key
 	fields     map[string][]store.FieldChange // by name; the change of number n is at n-1
+	importing  *importing                     // nil but while an import is not finished
 }
 
 var _ store.Store = (*Store)(nil)
@@ -71,7 +71,7 @@ func (s *Store) Register(r prometheus.Registerer) error {
 	m, err := store.NewMetrics(r, func() engine.Position {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.head()
+		return s.log.head()
 	})
 	if err != nil {
 		return err
@@ -111,8 +111,6 @@ func (s *Store) lock(ctx context.Context, op string) error {
 	return nil
 }
 
-func (s *Store) head() engine.Position { return engine.Position(len(s.records)) }
-
 // Append implements store.Log.
 func (s *Store) Append(ctx context.Context, entries ...store.Entry) ([]store.Receipt, error) {
 	start := time.Now()
@@ -120,13 +118,16 @@ func (s *Store) Append(ctx context.Context, entries ...store.Entry) ([]store.Rec
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	before := s.head()
+	if s.importing != nil {
+		return nil, store.Describe("append", store.ErrImporting)
+	}
+	before := s.log.head()
 	stamp := s.clock.Stamp()
 	receipts := make([]store.Receipt, len(entries))
 	for i := range entries {
 		receipts[i] = s.appendEntry(&entries[i], stamp)
 	}
-	if s.head() > before {
+	if s.log.head() > before {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
@@ -144,22 +145,20 @@ func (s *Store) appendEntry(e *store.Entry, stamp engine.Time) store.Receipt {
 	}
 	r := store.Receipt{Stamp: stamp}
 	if len(e.Events)+len(steps) > 0 {
-		r.First = s.head() + 1
+		r.First = s.log.head() + 1
 	}
 	for i := range e.Events {
 		ev := &e.Events[i]
-		s.records = append(s.records, engine.Record{Position: s.head() + 1, Stamp: stamp, Scope: ev.Scope, Event: &ev.Event})
+		s.log.add(engine.Record{Stamp: stamp, Scope: ev.Scope, Event: &ev.Event})
 	}
 	for _, step := range steps {
-		at := s.head() + 1
-		s.records = append(s.records, engine.Record{Position: at, Stamp: stamp, Scope: e.Scope, Step: step})
-		s.steps = append(s.steps, at)
+		at := s.log.add(engine.Record{Stamp: stamp, Scope: e.Scope, Step: step})
 		if !step.Kind.Outside() {
 			s.numbered[e.Scope] = at
 		}
 	}
 	if r.First > 0 {
-		r.Last = s.head()
+		r.Last = s.log.head()
 	}
 	for i := range e.Puts {
 		s.put(&e.Puts[i])
@@ -180,15 +179,18 @@ func (s *Store) admit(e *store.Entry, stamp engine.Time) ([]*engine.Step, error)
 		if err := e.CheckFence(s.inForce(e.Fence.Shard)); err != nil {
 			return nil, err
 		}
-		if err := e.CheckAfter(s.numbered[e.Scope]); err != nil {
+		if err := e.CheckAfterKept(s.numbered[e.Scope], s.log.kept()); err != nil {
 			return nil, err
 		}
 		if err := e.CheckDue(stamp); err != nil {
 			return nil, err
 		}
-		for i := max(int(e.Applied), 0); i < len(s.records) && s.records[i].Stamp < e.Due; i++ {
-			if e.Concerns(&s.records[i]) {
-				return nil, e.Unapplied(s.records[i].Position)
+		for r := range s.log.after(e.Applied) {
+			if r.Stamp >= e.Due {
+				break
+			}
+			if e.Concerns(r) {
+				return nil, e.Unapplied(r.Position)
 			}
 		}
 	}
@@ -216,11 +218,7 @@ func (s *Store) Head(ctx context.Context) (store.Head, error) {
 		return store.Head{}, err
 	}
 	defer s.mu.Unlock()
-	h := store.Head{Position: s.head(), Epoch: s.epoch}
-	if h.Position > 0 {
-		h.Stamp = s.records[h.Position-1].Stamp
-	}
-	return h, nil
+	return store.Head{Position: s.log.head(), Stamp: s.log.stamp, Epoch: s.epoch}, nil
 }
 
 // Read implements store.Log.
@@ -229,11 +227,7 @@ func (s *Store) Read(ctx context.Context, after engine.Position, limit int) ([]e
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	from := min(max(after, 0), s.head())
-	to := min(from+engine.Position(max(limit, 0)), s.head())
-	// Records are never changed, so the caller may share them; the capacity
-	// keeps an append of the caller's away from them.
-	return s.records[from:to:to], nil
+	return s.log.read(after, max(limit, 0)), nil
 }
 
 // Wait implements store.Log.
@@ -242,7 +236,7 @@ func (s *Store) Wait(ctx context.Context, after engine.Position) error {
 		if err := s.lock(ctx, "wait for the log"); err != nil {
 			return err
 		}
-		head, changed := s.head(), s.changed
+		head, changed := s.log.head(), s.changed
 		s.mu.Unlock()
 		if head > after {
 			return nil
@@ -263,8 +257,8 @@ func (s *Store) Events(ctx context.Context, positions []engine.Position) ([]engi
 	defer s.mu.Unlock()
 	var out []engine.Record
 	for _, p := range positions {
-		if p >= 1 && p <= s.head() && s.records[p-1].Event != nil {
-			out = append(out, s.records[p-1])
+		if r := s.log.event(p); r != nil {
+			out = append(out, *r)
 		}
 	}
 	return out, nil
@@ -277,8 +271,8 @@ func (s *Store) Steps(ctx context.Context, q store.StepQuery) ([]engine.Record, 
 	}
 	defer s.mu.Unlock()
 	var out []engine.Record
-	for _, p := range s.steps {
-		if r := &s.records[p-1]; q.Matches(r) {
+	for r := range s.log.stepsAfter(q.After) {
+		if q.Matches(r) {
 			out = append(out, *r)
 			if len(out) == q.Count() {
 				break

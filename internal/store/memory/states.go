@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -65,8 +64,8 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 		return err
 	}
 	defer s.mu.Unlock()
-	if now := s.inForce(fence.Shard); fence != now || fence == (store.Fence{}) {
-		return store.Describe("save states", fmt.Errorf("%w: token %d of shard %d, in force is %d", store.ErrFenced, fence.Token, fence.Shard, now.Token))
+	if err := s.checkFence(fence); err != nil {
+		return store.Describe("save states", err)
 	}
 	for i := range rows {
 		s.states.save(&rows[i])

@@ -19,6 +19,9 @@ func (e *brokenError) Unwrap() error { return e.err }
 // admit makes the comparisons that an entry asks for. In nearly all cases they
 // are made in memory.
 func (w *writer) admit(ctx context.Context, p *pending, stamp engine.Time) error {
+	if w.importing {
+		return store.ErrImporting
+	}
 	if p.Owned() {
 		if err := w.admitOwned(ctx, p, stamp); err != nil {
 			return err
@@ -39,7 +42,7 @@ func (w *writer) admitOwned(ctx context.Context, p *pending, stamp engine.Time) 
 	if err != nil {
 		return &brokenError{err}
 	}
-	if err := p.CheckAfter(last); err != nil {
+	if err := p.CheckAfterKept(last, *w.kept.Load()); err != nil {
 		return err
 	}
 	if err := p.CheckDue(stamp); err != nil {

@@ -98,7 +98,7 @@ func TestOpen_LeavesOtherFilesAsTheyAre(t *testing.T) {
 	for path, says := range map[string]string{
 		text:  "no SQLite database",
 		other: "another application",
-		newer: "schema 7, and this binary knows schemas up to 2: use the version of attend that wrote it, or a newer one",
+		newer: "schema 7, and this binary knows schemas up to 3: use the version of attend that wrote it, or a newer one",
 	} {
 		before, err := os.ReadFile(path)
 		if err != nil {

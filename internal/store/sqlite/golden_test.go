@@ -24,8 +24,9 @@ var update = flag.Bool("update", false, "make the store of the current format an
 // it, every schema of the tables, the current one last.
 func goldens() []string {
 	return []string{
-		"format1.sqlite", // schema 1, without Fields
-		"format1.schema2.sqlite",
+		"format1.sqlite",         // schema 1, without Fields
+		"format1.schema2.sqlite", // a log that was never compacted
+		"format1.schema3.sqlite",
 	}
 }
 

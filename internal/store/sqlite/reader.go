@@ -50,6 +50,9 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{tables: t}
+	if err := checkImported(ctx, t.db); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
 	if err := t.db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = 'epoch'").Scan(&r.epoch); err != nil {
 		return nil, errors.Join(fmt.Errorf("read the epoch: %w", err), t.close())
 	}

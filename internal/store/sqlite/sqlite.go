@@ -91,6 +91,7 @@ func (o *Options) complete() error {
 // Store is a store.Store in an SQLite database. Use Open.
 type Store struct {
 	*tables
+	file        string
 	tail        *tail
 	clock       *store.Clock
 	epoch       string
@@ -187,7 +188,11 @@ func start(ctx context.Context, session *session, file string, o *Options) (*Sto
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{epoch: epoch, tail: newTail(position, stamp, o.tailRecords), clock: store.NewClock(o.Now, stamp)}
+	kept, err := readKept(ctx, session.conn)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{file: file, epoch: epoch, tail: newTail(position, stamp, o.tailRecords), clock: store.NewClock(o.Now, stamp)}
 	s.metrics, err = store.NewMetrics(o.Registerer, func() engine.Position { p, _ := s.tail.end(); return p })
 	if err != nil {
 		return nil, err
@@ -200,6 +205,7 @@ func start(ctx context.Context, session *session, file string, o *Options) (*Sto
 		queue: newQueue(), tail: s.tail, clock: s.clock, log: o.Logger, grew: grew,
 		session: session, done: make(chan struct{}),
 	}
+	s.writer.kept.Store(&kept)
 	if token > 0 {
 		s.writer.fence = store.Fence{Shard: -1, Token: token}
 	}
@@ -225,6 +231,9 @@ func inspect(ctx context.Context, file string, known int) (version int, err erro
 // introduce draws epoch and secret for a new store, and reads epoch and the
 // token last given.
 func (s *session) introduce(ctx context.Context) (epoch string, token int64, err error) {
+	if err := checkImported(ctx, s.conn); err != nil {
+		return "", 0, err
+	}
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	for key, value := range map[string]any{"epoch": rand.Text(), "secret": secret, "fence": int64(0)} {

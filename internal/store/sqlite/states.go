@@ -12,8 +12,8 @@ import (
 // SaveStates implements store.States.
 func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.StateRow, checkpoint engine.Position) error {
 	return s.do(ctx, "save states", func(ctx context.Context, w *session) error {
-		if fence != s.writer.fence || fence == (store.Fence{}) {
-			return fmt.Errorf("%w: token %d, in force is %d", store.ErrFenced, fence.Token, s.writer.fence.Token)
+		if err := s.writer.checkFence(fence); err != nil {
+			return err
 		}
 		return w.transaction(ctx, func() error {
 			for i := range rows {
@@ -25,12 +25,7 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 				return nil
 			}
 			position, stamp := s.tail.end()
-			for key, value := range map[string]int64{"checkpoint": int64(checkpoint), "head_position": int64(position), "head_stamp": int64(stamp)} {
-				if _, err := w.raiseMeta.ExecContext(ctx, key, value); err != nil {
-					return fmt.Errorf("write %s: %w", key, err)
-				}
-			}
-			return nil
+			return w.raise(ctx, map[string]int64{"checkpoint": int64(checkpoint), "head_position": int64(position), "head_stamp": int64(stamp)})
 		})
 	})
 }
@@ -121,6 +116,8 @@ func (t *tables) ScopeNames(ctx context.Context, after string, limit int) ([]str
 	}, "SELECT scope FROM states WHERE scope > ? ORDER BY scope LIMIT ?", after, limit)
 }
 
+const checkpointQuery = "SELECT coalesce((SELECT value FROM meta WHERE key = 'checkpoint'), 0)"
+
 // Checkpoint implements store.States.
 func (t *tables) Checkpoint(ctx context.Context, _ store.Fence) (engine.Position, error) {
 	const op = "read checkpoint"
@@ -128,7 +125,7 @@ func (t *tables) Checkpoint(ctx context.Context, _ store.Fence) (engine.Position
 		return 0, err
 	}
 	var p engine.Position
-	err := t.db.QueryRowContext(ctx, "SELECT coalesce((SELECT value FROM meta WHERE key = 'checkpoint'), 0)").Scan(&p)
+	err := t.db.QueryRowContext(ctx, checkpointQuery).Scan(&p)
 	return p, t.fail(ctx, op, err)
 }
 

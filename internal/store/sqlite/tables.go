@@ -26,7 +26,12 @@ type tables struct {
 
 // openTables opens the pool on a store whose schema is known.
 func openTables(ctx context.Context, file string) (*tables, error) {
-	db, err := openDB(dsn(file, "ro", "busy_timeout(5000)", "query_only(1)", "temp_store(MEMORY)"), readers)
+	return openTablesOf(ctx, file, readers)
+}
+
+// openTablesOf opens a pool of n connections.
+func openTablesOf(ctx context.Context, file string, n int) (*tables, error) {
+	db, err := openDB(dsn(file, "ro", "busy_timeout(5000)", "query_only(1)", "temp_store(MEMORY)"), n)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +196,18 @@ func (t *tables) pick(ctx context.Context, positions []engine.Position, found ma
 	}
 	events, err := t.events(ctx, len(positions),
 		"SELECT "+eventColumns+" FROM events WHERE position IN (SELECT value FROM json_each(?))", string(list))
+	if err != nil {
+		return err
+	}
+	for _, r := range events {
+		found[r.Position] = r
+	}
+	if len(events) == len(positions) {
+		return nil
+	}
+	// What was deleted since stands in the side table, if it stands anywhere.
+	events, err = t.events(ctx, len(positions)-len(events),
+		"SELECT "+eventColumns+" FROM aside WHERE position IN (SELECT value FROM json_each(?))", string(list))
 	if err != nil {
 		return err
 	}

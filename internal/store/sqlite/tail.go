@@ -94,6 +94,28 @@ func (t *tail) restart(position engine.Position, stamp engine.Time) {
 	t.wake()
 }
 
+// cut forgets the records up to a position: the tables tell what is left of
+// them.
+func (t *tail) cut(upto engine.Position) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.runs) > 0 && t.runs[0].last() <= upto {
+		t.bytes -= t.runs[0].bytes
+		t.records -= len(t.runs[0].records)
+		t.runs[0] = run{}
+		t.runs = t.runs[1:]
+	}
+	if len(t.runs) == 0 || t.runs[0].records[0].Position > upto {
+		return
+	}
+	first := &t.runs[0]
+	n := int(upto + 1 - first.records[0].Position)
+	bytes := first.bytes * n / len(first.records) // about
+	t.bytes -= bytes
+	t.records -= n
+	*first = newRun(first.stamp, first.records[n:], first.bytes-bytes)
+}
+
 func (t *tail) wake() {
 	if !t.closed {
 		close(t.changed)

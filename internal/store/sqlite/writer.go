@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -22,12 +23,14 @@ type writer struct {
 	holds func() error    // fails once the lock or the database is no longer the store's
 	grew  chan<- struct{} // told of each commit, for the checkpoints
 
-	session  *session // nil after a failure
-	fence    store.Fence
-	numbered recent[engine.Position] // the last numbered step of a scope
-	fields   recent[*fieldHead]      // by name
-	failing  bool                    // the last write failed, and somebody was told
-	done     chan struct{}
+	session   *session // nil after a failure
+	fence     store.Fence
+	kept      atomic.Pointer[store.Kept] // the marks; others read it too
+	importing bool
+	numbered  recent[engine.Position] // the last numbered step of a scope
+	fields    recent[*fieldHead]      // by name
+	failing   bool                    // the last write failed, and somebody was told
+	done      chan struct{}
 }
 
 // run works until the queue is closed and empty.
@@ -131,7 +134,7 @@ func (w *writer) perform(ctx context.Context, t *task) {
 	switch {
 	case err == nil:
 		w.succeeded()
-	case errors.Is(err, store.ErrFenced), errors.Is(err, errPinned):
+	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrNotEmpty), errors.Is(err, errPinned):
 	default:
 		err = w.failed(ctx, err)
 	}
@@ -156,8 +159,15 @@ func (w *writer) ready(ctx context.Context) error {
 		s.close()
 		return err
 	}
+	kept, err := readKept(ctx, s.conn)
+	if err != nil {
+		s.close()
+		return err
+	}
 	w.session = s
+	w.kept.Store(&kept)
 	w.tail.restart(position, stamp)
+	w.tail.cut(kept.Events)
 	return nil
 }
 

@@ -32,6 +32,9 @@ func Fill(t *testing.T, s store.Store) {
 	live := state("scope a", 40, `{"open":{}}`, block(0, "\x00\x01\xff"), block(64, "second"))
 	live.Live, live.WakeAt = true, start+5000
 	e.save(fence, 12, live, state("scope b", 20, ""))
+	if _, ok := s.(store.Compactor); ok {
+		e.compact(fence, store.Compaction{Events: 5, Steps: 3, Keep: []engine.Position{2, 5}, Limit: 3})
+	}
 }
 
 // Dump reads back everything that a store filled by Fill holds, as indented
@@ -66,14 +69,26 @@ func Dump(t *testing.T, s store.Store) string {
 		Checkpoint engine.Position
 		Consumers  []store.Put
 		Empty      []store.Put
-		Fields     []field `json:",omitempty"` // none in a store of before there were any
+		Fields     []field     `json:",omitempty"` // none in a store of before there were any
+		Kept       *store.Kept `json:",omitempty"` // nil in a log that is whole
+		Aside      []record    `json:",omitempty"`
 	}{Epoch: e.head().Epoch}
-	for _, r := range e.log(0, 100) {
+	show := func(r engine.Record) record {
 		out := record{Position: r.Position, Stamp: r.Stamp, Scope: r.Scope, Step: r.Step}
 		if ev := r.Event; ev != nil {
 			out.Event = &event{[]byte(ev.ID), []byte(ev.Name), ev.Kind, ev.Policy, ev.At, ev.Data, []byte(ev.Text)}
 		}
-		dump.Log = append(dump.Log, out)
+		return out
+	}
+	for _, r := range e.log(0, 100) {
+		dump.Log = append(dump.Log, show(r))
+	}
+	if _, ok := s.(store.Compactor); ok && e.kept() != (store.Kept{}) {
+		kept := e.kept()
+		dump.Kept = &kept
+		for _, r := range e.events(e.aside(0, 100)...) {
+			dump.Aside = append(dump.Aside, show(r))
+		}
 	}
 	names, err := s.ScopeNames(t.Context(), "", 100)
 	if err != nil {

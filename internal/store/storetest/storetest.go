@@ -57,6 +57,7 @@ func Reopen(f func(t *testing.T, s store.Store, now func() time.Time) store.Stor
 }
 
 type suite struct {
+	fresh  Open // opens a second store
 	reopen func(t *testing.T, s store.Store, now func() time.Time) store.Store
 }
 
@@ -70,10 +71,8 @@ func Run(t *testing.T, open Open, options ...Option) {
 	for _, o := range options {
 		o(&s)
 	}
-	groups := []struct {
-		name  string
-		cases []testCase
-	}{
+	s.fresh = open
+	groups := []group{
 		{"Log", logCases()},
 		{"Values", valueCases()},
 		{"Owner", ownerCases()},
@@ -85,11 +84,9 @@ func Run(t *testing.T, open Open, options ...Option) {
 		{"Close", closeCases()},
 	}
 	if s.reopen != nil {
-		groups = append(groups, struct {
-			name  string
-			cases []testCase
-		}{"Reopen", reopenCases()})
+		groups = append(groups, group{"Reopen", reopenCases()})
 	}
+	groups = append(groups, optional(t, open)...)
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			for _, c := range g.cases {
@@ -106,6 +103,28 @@ func Run(t *testing.T, open Open, options ...Option) {
 			}
 		})
 	}
+}
+
+// group is the rules about one thing.
+type group struct {
+	name  string
+	cases []testCase
+}
+
+// optional returns the rules of what the store offers beyond store.Store.
+func optional(t *testing.T, open Open) (groups []group) {
+	t.Helper()
+	s := open(t, time.Now)
+	if _, ok := s.(store.Compactor); ok {
+		groups = append(groups, group{"Compact", compactCases()})
+	}
+	if _, ok := s.(store.Importer); ok {
+		groups = append(groups, group{"Import", importCases()})
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	return groups
 }
 
 // testCase is one rule of the contract; its name says the rule.
