@@ -10,6 +10,7 @@ import (
 	"attend/internal/api"
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/fields"
 	"attend/internal/ingest"
 	"attend/internal/mcpserve"
 	"attend/internal/runner"
@@ -21,6 +22,7 @@ func (a *App) buildRunner() {
 	a.runner = runner.New(runner.Options{
 		Store:      a.store,
 		Pure:       map[string]engine.PureJudge{"rule": engine.RuleJudge},
+		Facts:      attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune),
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 	})

@@ -162,6 +162,8 @@ type Call struct {
 	Offered   []Route `json:"offered"`
 	Judge     string  `json:"judge"`
 	TimeoutMs int64   `json:"timeoutMs"`
+	// Facts are what the judge was shown beside the window: a JSON object.
+	Facts json.RawMessage `json:"facts,omitempty"`
 }
 
 // Failed is an attempt that brought no answer.

@@ -4,6 +4,7 @@ package judge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,6 +33,7 @@ type Input struct {
 	Guidance   string             `json:"guidance,omitempty"`
 	Predicates []engine.Predicate `json:"predicates,omitempty"`
 	Recent     []engine.Recent    `json:"recent"`
+	Facts      json.RawMessage    `json:"facts,omitempty"` // an object: what the context hook brought for this call
 	Now        engine.Time        `json:"now"`
 }
 

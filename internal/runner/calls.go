@@ -2,29 +2,35 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
 )
 
-// call is a judge call of this process. It stands in the log before it runs.
+// call is a judge call of this process. It stands in the log before it runs,
+// and once what the judge is shown beside the window has been fetched.
 type call struct {
-	window  string
-	attempt int
-	extra   bool
-	running bool
-	cancel  context.CancelFunc // of what runs
-	result  *outcome
+	window   string
+	attempt  int
+	extra    bool
+	gathered *gathered       // what the fetch brought; nil while it is out
+	facts    json.RawMessage // as they stand in the log
+	running  bool
+	cancel   context.CancelFunc // of what runs
+	result   *outcome
 }
 
-// outcome is what a call brought: a reply or a failure.
+// outcome is what a call brought: a reply or a failure, or, before it starts,
+// what was fetched for it.
 type outcome struct {
-	scope *scope
-	call  *call
-	reply judge.Reply
-	err   error
-	took  time.Duration
+	scope    *scope
+	call     *call
+	gathered *gathered
+	reply    judge.Reply
+	err      error
+	took     time.Duration
 }
 
 // judging moves the window in the scope's judge slot on: it starts a call,
@@ -52,9 +58,7 @@ func (r *Runner) judging(ctx context.Context, s *scope, now engine.Time) []engin
 		r.run(ctx, s, c, now)
 		return nil
 	case !calling && s.state.CallDue(now):
-		start := s.state.StartCall(r.rules, r.judgeName())
-		s.call = &call{window: start.Window, attempt: start.Call.Attempt, extra: start.Call.Extra}
-		return []engine.Step{start}
+		return r.begin(ctx, s)
 	}
 	return nil
 }
@@ -69,6 +73,7 @@ func (r *Runner) judgeName() string { return r.rules.Latest().Judge }
 // does not.
 func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 	in, positions := r.input(s.state, now)
+	in.Facts = c.facts
 	timeout := time.Duration(s.state.Slot.TimeoutMs) * time.Millisecond
 	start := time.Now()
 	ctx, c.cancel = context.WithCancel(ctx)
@@ -178,7 +183,11 @@ func (r *Runner) take(o outcome) {
 		r.metrics.ignored.Inc()
 		return
 	}
-	o.call.result = &o
+	if o.gathered != nil {
+		o.call.gathered = o.gathered
+	} else {
+		o.call.result = &o
+	}
 	r.look(o.scope)
 }
 

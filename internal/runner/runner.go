@@ -54,6 +54,7 @@ type Options struct {
 	Judge      judge.Judge                 // asked where the policy's judge does IO; nil when there is none
 	Pure       map[string]engine.PureJudge // judges that the fold asks itself
 	Override   engine.Override             // may be nil
+	Facts      Facts                       // what a judge that does IO is shown beside the window; may be nil
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 

@@ -1,0 +1,159 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"attend/internal/engine"
+	"attend/internal/judge"
+	"attend/internal/runner"
+	"attend/internal/store"
+)
+
+func (w *world) stepsOf(scope string) []engine.Record {
+	w.t.Helper()
+	recs, err := w.store.Steps(context.Background(), store.StepQuery{Scope: scope})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return recs
+}
+
+// callFacts are the facts that the calls of a scope stand in the log with.
+func (w *world) callFacts(scope string) (facts []string) {
+	w.t.Helper()
+	for _, r := range w.stepsOf(scope) {
+		if r.Step.Call != nil {
+			facts = append(facts, string(r.Step.Call.Facts))
+		}
+	}
+	return facts
+}
+
+func TestRunner_FactsAreFetchedForEveryCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{reply: []any{errors.New("no route to host"), engine.Queue}}
+		var fetches atomic.Int32
+		facts := func(_ context.Context, scope string) (json.RawMessage, error) {
+			return fmt.Appendf(nil, `{"scope":%q,"fetch":%d}`, scope, fetches.Add(1)), nil
+		}
+		w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Facts: facts})
+		w.push("a", "ask")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		w.want("a", "settled flush 1", "call 1", "failed error", "call 2", "decision queue")
+		for i, want := range []string{`{"scope":"a","fetch":1}`, `{"scope":"a","fetch":2}`} {
+			if got := string(s.seen[i].Facts); got != want {
+				t.Errorf("call %d: the judge saw %s, want %s", i+1, got, want)
+			}
+			if got := w.callFacts("a")[i]; got != want {
+				t.Errorf("call %d stands in the log with %s, want %s", i+1, got, want)
+			}
+		}
+	})
+}
+
+func TestRunner_FactsNeverFailACall(t *testing.T) {
+	hang := func(ctx context.Context, _ string) (json.RawMessage, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	deaf := func(context.Context, string) (json.RawMessage, error) {
+		time.Sleep(time.Hour)
+		return nil, nil
+	}
+	give := func(s string, err error) runner.Facts {
+		return func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(s), err }
+	}
+	for _, c := range []struct {
+		name  string
+		facts runner.Facts
+		trace string
+	}{
+		{"nothing", give("", nil), ""},
+		{"failed", give(`{"half":1}`, errors.New("the Field\ncannot be read")), `the Field\ncannot be read`},
+		{"late", hang, "no answer within contextTimeoutMs (2000)"},
+		{"deaf", deaf, "no answer within contextTimeoutMs (2000)"},
+		{"not an object", give("[1]", nil), "the facts are not a JSON object"},
+		{"not JSON", give("{", nil), "the facts are not a JSON object"},
+		{"too large", give(`{"a":"`+strings.Repeat("x", 64<<10)+`"}`, nil), "the facts have 65544 bytes: at most 65536"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{reply: []any{engine.Queue}}
+				w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Facts: c.facts})
+				w.push("a", "ask")
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				w.end()
+				want := []string{"settled flush 1", "call 1", "decision queue"}
+				if c.trace != "" {
+					want = []string{"settled flush 1", "trace", "call 1", "decision queue"}
+				}
+				w.want("a", want...)
+				if len(s.seen[0].Facts) != 0 {
+					t.Errorf("the judge saw %s", s.seen[0].Facts)
+				}
+				for _, r := range w.stepsOf("a") {
+					if r.Step.Trace != nil && !strings.Contains(r.Step.Trace.Message, c.trace) {
+						t.Errorf("the trace says %q, want %q in it", r.Step.Trace.Message, c.trace)
+					}
+				}
+				time.Sleep(2 * time.Hour) // who is deaf ends, too
+			})
+		})
+	}
+}
+
+// A flush that comes while facts are fetched for a window neither calls twice
+// nor loses anything, and a stop leaves the window for the next start.
+func TestRunner_StopWhileFactsAreFetched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := open(t)
+		slowly := func(ctx context.Context, _ string) (json.RawMessage, error) {
+			select {
+			case <-time.After(time.Second):
+				return json.RawMessage(`{"slow":true}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		s := &script{reply: []any{engine.Queue}}
+		w := start(t, st, policy("script", kinds), runner.Options{Judge: s, Facts: slowly})
+		w.push("a", "ask")
+		time.Sleep(500 * time.Millisecond)
+		w.push("a", "ask")
+		synctest.Wait()
+		w.want("a", "settled flush 1")
+		w.end()
+		w.want("a", "settled flush 1")
+		w = start(t, st, policy("script", kinds), runner.Options{Judge: s, Facts: slowly})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		w.want("a", "settled flush 1", "call 1", "decision queue", "settled flush 1", "call 1", "decision queue")
+		if len(s.seen) != 2 {
+			t.Errorf("%d calls, want 2", len(s.seen))
+		}
+	})
+}
+
+// A pure judge is asked by the fold, and is shown nothing.
+func TestRunner_FactsAreNotFetchedForAPureJudge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		facts := func(context.Context, string) (json.RawMessage, error) {
+			t.Error("the facts were fetched")
+			return nil, nil
+		}
+		w := start(t, open(t), policy("rule", kinds), runner.Options{Facts: facts, Pure: judge.Pure()})
+		w.push("a", "ask")
+		synctest.Wait()
+		w.want("a", "settled flush 1", "decision interrupt")
+	})
+}
