@@ -120,6 +120,10 @@ func (a *aged) Events(ctx context.Context, positions []engine.Position) ([]engin
 	return a.Store.Events(ctx, kept)
 }
 
+func (a *aged) Kept(context.Context) (store.Kept, error) {
+	return store.Kept{Events: a.before, Steps: a.before}, nil
+}
+
 func (a *aged) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
 	return a.Store.Read(ctx, max(after, a.before), limit)
 }

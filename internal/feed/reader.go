@@ -63,12 +63,20 @@ type Page struct {
 // Reader reads the feed out of a log. It is safe for concurrent use.
 type Reader struct {
 	log   store.Log
+	marks marks // nil for a log that nothing is ever deleted of
 	watch watch
+}
+
+// marks tell where a log begins that is shortened now and then.
+type marks interface {
+	Kept(ctx context.Context) (store.Kept, error)
 }
 
 // NewReader reads from log.
 func NewReader(log store.Log) *Reader {
-	return &Reader{log: log, watch: watch{log: log}}
+	r := &Reader{log: log, watch: watch{log: log}}
+	r.marks, _ = log.(marks)
+	return r
 }
 
 // Head returns the end of the log.
@@ -77,40 +85,15 @@ func (r *Reader) Head(ctx context.Context) (store.Head, error) {
 	return head, store.Describe("read the head", err)
 }
 
-// Oldest returns the position before the oldest record that is kept: reading
-// after it misses nothing that is left. In an empty log it is the head.
+// Oldest returns the position before the oldest step that is kept: reading
+// after it misses nothing that is left. Events, which go earlier, are not what
+// the feed is made of.
 func (r *Reader) Oldest(ctx context.Context) (engine.Position, error) {
-	head, err := r.Head(ctx) // before the read: what comes between is not passed over
-	if err != nil {
-		return 0, err
+	if r.marks == nil {
+		return 0, nil
 	}
-	return r.oldest(ctx, head)
-}
-
-func (r *Reader) oldest(ctx context.Context, head store.Head) (engine.Position, error) {
-	first, err := r.log.Read(ctx, 0, 1)
-	if err != nil {
-		return 0, store.Describe("read the oldest record", err)
-	}
-	if len(first) == 0 {
-		return head.Position, nil
-	}
-	return first[0].Position - 1, nil
-}
-
-// kept returns the position itself, or, when records behind it are no longer
-// kept, that before the oldest one. The next record is mostly there, and a store
-// has it at hand for whoever keeps up; the oldest it has to look for.
-func (r *Reader) kept(ctx context.Context, after engine.Position, head store.Head) (engine.Position, error) {
-	next, err := r.log.Read(ctx, after, 1)
-	if err != nil {
-		return 0, store.Describe("read the next record", err)
-	}
-	if len(next) > 0 && next[0].Position == after+1 {
-		return after, nil
-	}
-	oldest, err := r.oldest(ctx, head)
-	return max(after, oldest), err
+	kept, err := r.marks.Kept(ctx)
+	return kept.Steps, store.Describe("look where the log begins", err)
 }
 
 // Since returns the position from which to read in order to see what was
@@ -175,14 +158,30 @@ func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *
 	if after >= head.Position {
 		return page, nil
 	}
-	if page.Next, err = r.kept(ctx, after, head); err != nil {
+	if err := r.fill(ctx, &page, f, b); err != nil {
 		return Page{}, err
 	}
-	page.Truncated = page.Next > after
+	if page.Next < head.Position && !page.More {
+		page.Next = head.Position
+	}
+	// Asked last: what was deleted while the page was read is missed too.
+	oldest, err := r.Oldest(ctx)
+	if err != nil {
+		return Page{}, err
+	}
+	page.Truncated = oldest > after
+	if page.Truncated && len(page.Items) == 0 {
+		page.Next = max(page.Next, oldest)
+	}
+	return page, nil
+}
+
+// fill reads items into the page until it is full or the log ends.
+func (r *Reader) fill(ctx context.Context, page *Page, f *Filter, b *budget) error {
 	for {
 		items, full, err := r.scan(ctx, page.Next, f)
 		if err != nil {
-			return Page{}, err
+			return err
 		}
 		for i := range items {
 			it := &items[i]
@@ -192,14 +191,13 @@ func (r *Reader) page(ctx context.Context, after engine.Position, f *Filter, b *
 			}
 			if !b.take(it) {
 				page.More, page.Next = true, it.Position-1
-				return page, nil
+				return nil
 			}
 			page.Items = append(page.Items, *it)
 			page.Next = it.Position
 		}
 		if !full {
-			page.Next = max(page.Next, head.Position)
-			return page, nil
+			return nil
 		}
 	}
 }

@@ -218,6 +218,10 @@ type aged struct {
 	before engine.Position // records up to here are gone
 }
 
+func (a *aged) Kept(context.Context) (store.Kept, error) {
+	return store.Kept{Events: a.before, Steps: a.before}, nil
+}
+
 func (a *aged) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
 	return a.Store.Read(ctx, max(after, a.before), limit)
 }
