@@ -78,7 +78,10 @@ func underTrouble(t *testing.T, what []trouble, seed int) (fault string) {
 	joined := 0
 	enter := func() {
 		joined++
-		there = append(there, join(t, st, fmt.Sprint("r", joined), policy("script", kinds), opt()))
+		p := policy("script", kinds, func(s *engine.Settings) {
+			s.WaitHorizonMs, s.RetryBackoffMs = 10_000, []int64{500, 1000, 2000, 4000}
+		})
+		there = append(there, join(t, st, fmt.Sprint("r", joined), p, opt()))
 	}
 	enter()
 	enter()
@@ -123,7 +126,7 @@ func underTrouble(t *testing.T, what []trouble, seed int) (fault string) {
 		r.wake()
 	}
 	enter()
-	time.Sleep(4 * time.Minute)
+	time.Sleep(90 * time.Second)
 	synctest.Wait()
 	return account(t, st, pushed)
 }
