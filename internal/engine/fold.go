@@ -20,6 +20,7 @@ func (s *State) Apply(r *Rules, rec *Record) Outcome {
 	}
 	s.Position, s.Time = rec.Position, rec.Stamp
 	s.fire(r, rec.Stamp, &out)
+	s.letGo()
 	return out
 }
 
