@@ -37,17 +37,9 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 		}
 		r.look(s)
 	}
-	batch := r.order[:min(len(r.order), actLimit)]
-	r.order = r.order[len(batch):]
-	for _, s := range batch {
-		delete(r.touched, s)
-	}
+	batch := r.turn()
 	jobs := make([]*job, 0, len(batch))
 	for _, s := range batch {
-		if !r.acts(s) {
-			r.park(s)
-			continue
-		}
 		if j := r.next(ctx, s, now); j != nil {
 			jobs = append(jobs, j)
 		}
@@ -63,6 +55,23 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// turn takes the scopes whose turn it is off the list. Those that are not this
+// runner's to act on are parked, and count for nothing.
+func (r *Runner) turn() []*scope {
+	taken, batch := 0, r.order[:0]
+	for ; taken < len(r.order) && len(batch) < actLimit; taken++ {
+		s := r.order[taken]
+		delete(r.touched, s)
+		if r.acts(s) {
+			batch = append(batch, s)
+		} else {
+			r.park(s)
+		}
+	}
+	r.order = r.order[taken:]
+	return batch
 }
 
 // job is what is appended for one scope.

@@ -146,7 +146,7 @@ func account(t *testing.T, st *memory.Store, pushed int) string {
 		if s == nil {
 			continue
 		}
-		switch s.Kind { //nolint:exhaustive // the others end nothing
+		switch s.Kind {
 		case engine.StepSettled:
 			if settled[s.Window] != nil && s.Settled.Held == "" {
 				faults = append(faults, "settled twice: "+s.Window)

@@ -56,6 +56,7 @@ func (l *link) Append(ctx context.Context, e ...store.Entry) ([]store.Receipt, e
 	l.mu.Unlock()
 	if hung != nil {
 		<-hung
+		ctx = context.WithoutCancel(ctx) // it is on its way
 	}
 	if err := l.pass(ctx); err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ type shards struct {
 
 	replicas int
 	claiming bool          // the leases are being claimed
+	cleared  bool          // what an earlier process of this name held is given up; known to who claims alone
 	claims   chan claimed  // unbuffered: who does not take a claim gets no other
 	again    chan struct{} // claim at once
 	covers   chan []engine.Position
@@ -75,6 +76,14 @@ func (r *Runner) claimLeases(ctx context.Context) {
 func (r *Runner) claim(ctx context.Context) claimed {
 	ctx, cancel := context.WithTimeout(ctx, r.trust())
 	defer cancel()
+	if !r.shards.cleared {
+		// An earlier process of this name may have been killed with an append on
+		// its way: what it held is taken with new tokens.
+		if err := r.opt.Leases.Release(ctx, r.opt.Replica); err != nil {
+			return claimed{err: err}
+		}
+		r.shards.cleared = true
+	}
 	c := claimed{sent: time.Now()}
 	c.Claimed, c.err = r.opt.Leases.Claim(ctx, r.opt.Replica, r.opt.LeaseTTL)
 	return c
