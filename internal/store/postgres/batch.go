@@ -156,8 +156,9 @@ const selectEnd = `
 	LEFT JOIN (SELECT position, stamp FROM @events ORDER BY position DESC LIMIT 1) e ON true
 	LEFT JOIN (SELECT position, stamp FROM @steps ORDER BY position DESC LIMIT 1) s ON true`
 
-// writeRecords takes the end of the log and puts records behind it. The head
-// is held, so that the end that it sees is the end.
+// writeRecords takes the end of the log, puts records behind it, and tells
+// those who listen up to where the log goes now. The head is held, so that the
+// end that it sees is the end.
 const writeRecords = `
 	WITH base AS MATERIALIZED (` + selectEnd + `
 	), events AS (
@@ -172,16 +173,17 @@ const writeRecords = `
 		FROM base, unnest($14::integer[], $15::smallint[], $16::boolean[], $17::bytea[], $18::bytea[], $19::bytea[], $20::bytea[], $21::bytea[])
 			AS u (place, shard, owned, scope, kind, window_id, id, body)
 	)
-	SELECT position, stamp FROM base`
+	SELECT position, stamp, CASE WHEN $22::bigint > 0 THEN pg_notify($23::text, (position + $22::bigint)::text) END FROM base`
 
 // queue puts the statements that write the batch into one for the server. What
 // the log gives is left in base and stamp.
-func (b *batch) queue(n names, out *pgx.Batch, c *clock, base, stamp *int64) {
+func (b *batch) queue(n names, channel string, out *pgx.Batch, c *clock, base, stamp *int64) {
 	e, s := &b.events, &b.steps
 	out.Queue(n.sql(writeRecords), c.stamp(), c.real(), int16(engine.Format),
 		e.place, e.shard, e.kind, e.policy, e.at, e.scope, e.id, e.name, e.data, e.text,
 		s.place, s.shard, s.owned, s.scope, s.kind, s.window, s.id, s.body,
-	).QueryRow(func(row pgx.Row) error { return row.Scan(base, stamp) })
+		len(b.records), channel,
+	).QueryRow(func(row pgx.Row) error { return row.Scan(base, stamp, nil) })
 	b.queuePuts(n, out)
 	if f := &b.changes; len(f.name) > 0 {
 		out.Queue(n.sql("INSERT INTO @fields (name) SELECT DISTINCT unnest($1::bytea[]) ON CONFLICT DO NOTHING"), f.name)

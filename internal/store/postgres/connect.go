@@ -37,18 +37,18 @@ type target struct {
 	pool   *pgxpool.Config
 	names  names
 	listen bool
+	asked  bool // the address says how statements are sent
 }
 
 // parse reads the URL (or the key=value form), takes attend's own parameters
 // out of it, and sets what attend needs where the URL is silent.
 func parse(address, prefix string) (*target, error) {
-	modeGiven := strings.Contains(address, "default_query_exec_mode")
 	maxGiven := strings.Contains(address, "pool_max_conns")
 	c, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, fmt.Errorf("the Postgres address: %w", withoutSecrets(err))
 	}
-	t := &target{pool: c, listen: true}
+	t := &target{pool: c, listen: true, asked: strings.Contains(address, "default_query_exec_mode")}
 	own := c.ConnConfig.RuntimeParams
 	if p, ok := own["prefix"]; ok && prefix == "" {
 		prefix = p
@@ -68,9 +68,7 @@ func parse(address, prefix string) (*target, error) {
 	if _, ok := own["application_name"]; !ok {
 		own["application_name"] = "attend"
 	}
-	if !modeGiven {
-		// No prepared statement outlives its transaction, so that a pooler may
-		// stand between.
+	if !t.asked {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
@@ -108,6 +106,35 @@ func (t *target) connect(ctx context.Context, n int32) (*pgxpool.Pool, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return pool, nil
+}
+
+// inspect makes a first connection: it sees to the schema, and finds out whether
+// a pooler stands between.
+func (t *target) inspect(ctx context.Context, migrate bool) error {
+	conn, err := pgx.ConnectConfig(ctx, t.pool.ConnConfig.Copy())
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if migrate {
+		if err := t.names.migrate(ctx, conn); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+	}
+	if err := t.names.check(ctx, conn); err != nil {
+		return err
+	}
+	var pid uint32
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		return fmt.Errorf("look for a pooler: %w", err)
+	}
+	if !t.asked && pid == conn.PgConn().PID() {
+		// The server itself told its process when it was connected to. A pooler
+		// tells a number of its own, and may give each transaction another server
+		// process, which knows nothing of a statement that was prepared before.
+		t.pool.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	}
+	return nil
 }
 
 // names writes statements for the tables of one prefix.

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +80,7 @@ func (f *follower) run(ctx context.Context) {
 			polled = true
 		}
 		told := f.told.Swap(false)
-		grown, err := f.look(ctx)
+		grown, err := f.look(ctx, !told)
 		switch {
 		case err != nil && !f.failing && ctx.Err() == nil:
 			f.log.Error("the log cannot be read; it is tried anew", "error", err)
@@ -99,17 +101,18 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// look reads what the tail does not hold; grown when there was something.
-func (f *follower) look(ctx context.Context) (grown bool, err error) {
+// look reads what the tail does not hold; grown when there was something. It
+// asks where the log ends, or goes as far as was told.
+func (f *follower) look(ctx context.Context, ask bool) (grown bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	position, _, err := f.end(ctx)
-	if err != nil {
-		return false, err
+	if ask {
+		if _, _, err := f.end(ctx); err != nil {
+			return false, err
+		}
 	}
-	_, at := f.tail.end()
-	if position-at > tailRecords {
-		f.tail.restart(position - tailRecords/2)
+	if known, at := f.tail.end(); known-at > tailRecords {
+		f.tail.restart(known - tailRecords/2)
 	}
 	for {
 		known, at := f.tail.end()
@@ -180,13 +183,14 @@ func (f *follower) hear(ctx context.Context) error {
 	}
 	for {
 		silent, cancel := context.WithTimeout(ctx, listenCheck)
-		_, err := conn.WaitForNotification(silent)
+		said, err := conn.WaitForNotification(silent)
 		ended := silent.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
-			f.told.Store(true)
-			f.kick()
+			if err := f.hearOf(said.Payload); err != nil {
+				return err
+			}
 		case ended && ctx.Err() == nil && !conn.IsClosed():
 			if err := conn.Ping(ctx); err != nil {
 				return err
@@ -195,4 +199,18 @@ func (f *follower) hear(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// hearOf takes in a notification: up to where the log goes now. What this
+// replica has committed itself it knows already.
+func (f *follower) hearOf(payload string) error {
+	position, err := strconv.ParseInt(payload, 10, 64)
+	if err != nil {
+		return fmt.Errorf("a notification says %q: want a position", payload)
+	}
+	f.told.Store(true)
+	if f.tail.learn(engine.Position(position)) {
+		f.kick()
+	}
+	return nil
 }

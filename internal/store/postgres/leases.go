@@ -89,7 +89,6 @@ func (s *Store) holdingHead(ctx context.Context, f func(tx pgx.Tx, end engine.Po
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		out := new(pgx.Batch)
 		var end, now int64
-		out.Queue(settings)
 		out.Queue(s.names.sql(takeHead))
 		out.Queue(s.names.sql(selectEnd), s.clock.stamp(), s.clock.real()).QueryRow(func(row pgx.Row) error { return row.Scan(&end, &now) })
 		if err := tx.SendBatch(ctx, out).Close(); err != nil {

@@ -78,30 +78,30 @@ func Migrate(ctx context.Context, address, prefix string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.migrate(ctx); err != nil {
+	conn, err := pgx.ConnectConfig(ctx, t.pool.ConnConfig)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := t.names.migrate(ctx, conn); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
 }
 
-func (t *target) migrate(ctx context.Context) error {
+func (n names) migrate(ctx context.Context, conn *pgx.Conn) error {
 	all, err := migrations(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, t.pool.ConnConfig)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	version, err := t.names.version(ctx, conn)
+	version, err := n.version(ctx, conn)
 	if err != nil {
 		return err
 	}
 	if version == len(all) { // no lock, and no right to create anything, is needed
 		return nil
 	}
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return t.names.apply(ctx, tx, all) })
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return n.apply(ctx, tx, all) })
 }
 
 // apply runs the migrations that are missing, all in one transaction. The lock
@@ -153,8 +153,11 @@ type querier interface {
 
 // version reads the schema's version, 0 when there are no tables.
 func (n names) version(ctx context.Context, q querier) (int, error) {
+	// Not to_regclass: what a connection found missing before it waited for the
+	// lock it would take as missing still.
+	const visible = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = $1::text AND pg_catalog.pg_table_is_visible(oid))"
 	var there bool
-	if err := q.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", n.sql("@migrations")).Scan(&there); err != nil || !there {
+	if err := q.QueryRow(ctx, visible, n.prefix+"migrations").Scan(&there); err != nil || !there {
 		return 0, err
 	}
 	var version int

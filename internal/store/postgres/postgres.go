@@ -34,10 +34,11 @@
 //
 // # Poolers
 //
-// No statement is prepared by name and no setting outlives its transaction, so
-// a pooler may give each transaction another connection. LISTEN needs a
-// connection of its own; where that cannot be had, or nothing is heard on it,
-// the log is looked at ten times a second.
+// A pooler may give each transaction another connection: no setting outlives
+// its transaction, and where a pooler stands between, no statement is prepared
+// by name (default_query_exec_mode in the address decides otherwise). LISTEN
+// needs a connection of its own; where that cannot be had, or nothing is heard
+// on it, the log is looked at ten times a second.
 package postgres
 
 import (
@@ -108,10 +109,8 @@ func Open(ctx context.Context, address string, o Options) (_ *Store, err error) 
 	if err != nil {
 		return nil, err
 	}
-	if o.Migrate {
-		if err := t.migrate(ctx); err != nil {
-			return nil, fmt.Errorf("migrate: %w", err)
-		}
+	if err := t.inspect(ctx, o.Migrate); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	// The pools live on when the opening has ended.
 	alive := context.WithoutCancel(ctx)
@@ -138,9 +137,6 @@ func Open(ctx context.Context, address string, o Options) (_ *Store, err error) 
 // start reads what the store knows and puts its parts together. None of them
 // runs yet.
 func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Options) (*Store, error) {
-	if err := t.names.check(ctx, reads); err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
-	}
 	s := &Store{tables: &tables{pool: reads, names: t.names}}
 	var format int
 	if err := reads.QueryRow(ctx, t.names.sql("SELECT epoch, format FROM @head")).Scan(&s.epoch, &format); err != nil {

@@ -34,6 +34,22 @@ func open(t testing.TB, address string, o postgres.Options) *postgres.Store {
 	return s
 }
 
+// read returns everything behind a position.
+func read(t testing.TB, s store.Log, after engine.Position) (out []engine.Record) {
+	t.Helper()
+	for {
+		rs, err := s.Read(t.Context(), after, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rs) == 0 {
+			return out
+		}
+		out = append(out, rs...)
+		after = rs[len(rs)-1].Position
+	}
+}
+
 // fresh makes a function that opens an empty store, all of them in one
 // database, under a prefix each.
 func fresh(t *testing.T, address string) (storetest.Open, storetest.Option) {

@@ -45,10 +45,7 @@ func (s *Store) holdShard(ctx context.Context, tx pgx.Tx, fence store.Fence) err
 	if fence.Token < 1 || fence.Shard < 0 || fence.Shard >= engine.Shards {
 		return refused
 	}
-	if _, err := tx.Exec(ctx, settings); err != nil {
-		return err
-	}
-	tag, err := tx.Exec(ctx, s.names.sql("SELECT FROM @shards WHERE shard = $1 AND token = $2 FOR UPDATE"), int16(fence.Shard), fence.Token) //nolint:gosec // checked above
+	tag, err := tx.Exec(ctx, s.names.sql("SELECT "+settings+" FROM @shards WHERE shard = $1 AND token = $2 FOR UPDATE"), int16(fence.Shard), fence.Token) //nolint:gosec // checked above
 	if err == nil && tag.RowsAffected() == 0 {
 		return refused
 	}

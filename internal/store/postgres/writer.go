@@ -30,15 +30,14 @@ const (
 // same.
 const (
 	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-	settings = "SELECT set_config('idle_in_transaction_session_timeout', '5s', true), set_config('lock_timeout', '10s', true)," +
+	takeHead = "SELECT " + settings + " FROM @head FOR UPDATE"
+	settings = "set_config('idle_in_transaction_session_timeout', '5s', true)," +
 		" CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END"
-	takeHead = "SELECT FROM @head FOR UPDATE"
 )
 
 // queueHead puts the beginning of a transaction into a batch of statements.
 func queueHead(n names, out *pgx.Batch) {
 	out.Queue(begin)
-	out.Queue(settings)
 	out.Queue(n.sql(takeHead))
 }
 
@@ -151,10 +150,7 @@ func (w *writer) attempt(ctx context.Context, g *group) (v *verdict, err error) 
 	}
 	b := newBatch(entries, g.records)
 	var base, stamp int64
-	b.queue(w.names, out, w.clock, &base, &stamp)
-	if len(b.records) > 0 {
-		out.Queue("SELECT pg_notify($1, '')", w.channel)
-	}
+	b.queue(w.names, w.channel, out, w.clock, &base, &stamp)
 	out.Queue("COMMIT").Exec(committed)
 	if w.onCommit != nil {
 		w.onCommit()
