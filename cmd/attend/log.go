@@ -70,7 +70,7 @@ and characters that a terminal would act on are \u escapes.`,
 	}
 	flags := cmd.Flags()
 	flags.StringP("config", "c", "", "read `file` (default attend.yaml, where there is one)")
-	flags.String("store", "sqlite:attend.db", "`store` to read, as the daemon has it: sqlite:<file>")
+	flags.String("store", "sqlite:attend.db", "`store` to read, as the daemon has it: sqlite:<file> or postgres:<url>")
 	flags.StringVar(&scope, "scope", "", "only records of this scope")
 	flags.Int64Var(&after, "after", 0, "only records after this position")
 	return cmd

@@ -46,6 +46,8 @@ type App struct {
 	opt       Options
 	log       *slog.Logger
 	store     store.Store
+	leases    store.Leases // nil where one daemon has the store to itself
+	replica   string       // this daemon's name among those that share it
 	runner    *runner.Runner
 	fields    *fields.Service
 	ingest    *ingest.Handler
@@ -140,6 +142,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.startRunner()
 	a.startConsumers()
 	a.startServer()
+	if a.leases != nil {
+		a.log.InfoContext(ctx, "this daemon is a replica: it shares the store with others", "replica", a.replica, "lease", a.cfg.Replicas.Lease)
+	}
 	a.log.InfoContext(ctx, "started", "version", ReadBuild().Version, "config", a.cfg, "listening", a.listener.Addr().String())
 	if a.opt.Listening != nil {
 		a.opt.Listening(a.listener.Addr())

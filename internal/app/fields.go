@@ -16,6 +16,7 @@ func (a *App) buildFields() error {
 		Ingest:     a.cfg.Field.Ingest,
 		Policy:     a.runner.Policy,
 		PushEvery:  a.cfg.Field.PushEvery,
+		Shared:     a.leases != nil,
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 	})

@@ -9,6 +9,7 @@ import (
 	"attend/internal/engine"
 	"attend/internal/store"
 	"attend/internal/store/memory"
+	"attend/internal/store/postgres"
 	"attend/internal/store/sqlite"
 )
 
@@ -30,6 +31,8 @@ func (a *App) openStore(ctx context.Context) (store.Store, error) {
 		return st, st.Register(a.opt.Registry)
 	case config.StoreSQLite:
 		return sqlite.Open(ctx, s.File, sqlite.Options{Logger: a.log, Registerer: a.opt.Registry})
+	case config.StorePostgres:
+		return a.openPostgres(ctx)
 	default:
 		return nil, fmt.Errorf("there is no kind of store %q", s.Kind)
 	}
@@ -48,6 +51,12 @@ func OpenLog(ctx context.Context, s config.Store) (Log, error) {
 	switch s.Kind {
 	case config.StoreSQLite:
 		log, err := sqlite.OpenReader(ctx, s.File)
+		if err != nil {
+			return nil, fmt.Errorf("open the log of %s: %w", s, err)
+		}
+		return log, nil
+	case config.StorePostgres:
+		log, err := postgres.Open(ctx, s.Address.Reveal(), postgres.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("open the log of %s: %w", s, err)
 		}

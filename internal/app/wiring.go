@@ -25,6 +25,9 @@ func (a *App) buildRunner() {
 		Facts:      attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune),
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
+		Leases:     a.leases,
+		Replica:    a.replica,
+		LeaseTTL:   a.cfg.Replicas.Lease,
 	})
 }
 

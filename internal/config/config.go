@@ -33,8 +33,9 @@ type Config struct {
 	// lower-case, as "https://ops.example.com".
 	AllowedOrigins []string
 
-	Store Store
-	Judge string // its name
+	Store    Store
+	Replicas Replicas
+	Judge    string // its name
 
 	Field   Field
 	Context Context
@@ -55,8 +56,9 @@ type Config struct {
 
 // Store says where the log is kept.
 type Store struct {
-	Kind StoreKind
-	File string // of a SQLite store
+	Kind    StoreKind
+	File    string // of a SQLite store
+	Address Secret // of one in Postgres: a URL, with its password
 }
 
 // StoreKind names a kind of store.
@@ -64,16 +66,22 @@ type StoreKind string
 
 // The kinds of store of this version.
 const (
-	StoreMemory StoreKind = "memory"
-	StoreSQLite StoreKind = "sqlite"
+	StoreMemory   StoreKind = "memory"
+	StoreSQLite   StoreKind = "sqlite"
+	StorePostgres StoreKind = "postgres"
 )
 
-// String writes the store as it is configured: "memory", "sqlite:attend.db".
+// String writes the store as it is configured, but for a password: "memory",
+// "sqlite:attend.db", "postgres://attend@db:5432/app".
 func (s Store) String() string {
-	if s.Kind == StoreSQLite {
+	switch s.Kind {
+	case StoreSQLite:
 		return string(s.Kind) + ":" + s.File
+	case StorePostgres:
+		return shownAddress(s.Address.Reveal())
+	default:
+		return string(s.Kind)
 	}
-	return string(s.Kind)
 }
 
 // Address is where to listen, as "127.0.0.1:8787" or "unix:attend.sock".

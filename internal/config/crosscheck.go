@@ -15,6 +15,7 @@ func (l *loader) crossCheck(kindsRead bool) {
 	l.checkListeners()
 	l.checkExposure()
 	l.warnWorldReadable()
+	l.warnReplicas()
 	if kindsRead {
 		l.c.Warnings = append(l.c.Warnings, l.c.Kinds.warnings()...)
 	}
@@ -67,7 +68,14 @@ func (l *loader) checkExposure() {
 // warnWorldReadable warns of a file that everyone may read and that holds a
 // secret. Permission bits say nothing on Windows.
 func (l *loader) warnWorldReadable() {
-	v := l.value("token")
+	l.warnSecret("token", "ATTEND_TOKEN")
+	if l.c.Store.Kind == StorePostgres && hasPassword(l.c.Store.Address.Reveal()) {
+		l.warnSecret("store", "ATTEND_STORE")
+	}
+}
+
+func (l *loader) warnSecret(key, variable string) {
+	v := l.value(key)
 	if v.place.Line == 0 || runtime.GOOS == "windows" {
 		return
 	}
@@ -75,7 +83,7 @@ func (l *loader) warnWorldReadable() {
 	if err == nil && info.Mode().Perm()&0o004 != 0 {
 		l.c.Warnings = append(l.c.Warnings, Warning{
 			v.place, WarnWorldReadable,
-			fmt.Sprintf("token: everyone may read this file (mode %04o): chmod 600, or use ATTEND_TOKEN", info.Mode().Perm()),
+			fmt.Sprintf("%s: everyone may read this file (mode %04o): chmod 600, or use %s", key, info.Mode().Perm(), variable),
 		})
 	}
 }

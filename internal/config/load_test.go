@@ -32,6 +32,9 @@ func TestLoad_Precedence(t *testing.T) {
 		"allowedHosts":            {"", "b.example", "c.example", "", func(c *Config) string { return strings.Join(c.AllowedHosts, ",") }},
 		"allowedOrigins":          {"", "https://b.example", "https://c.example", "", func(c *Config) string { return strings.Join(c.AllowedOrigins, ",") }},
 		"store":                   {"memory", "sqlite:b.db", "sqlite:c.db", "sqlite:attend.db", func(c *Config) string { return c.Store.String() }},
+		"noMigrate":               {"true", "false", "true", "false", func(c *Config) string { return fmt.Sprint(c.Replicas.NoMigrate) }},
+		"leaseMs":                 {"", "2000", "3000", "10000", func(c *Config) string { return fmt.Sprint(c.Replicas.Lease.Milliseconds()) }},
+		"replica":                 {"", "b-1", "c-1", "", func(c *Config) string { return c.Replicas.Name }},
 		"judge":                   {"rule", "rule", "rule", "rule", func(c *Config) string { return c.Judge }},
 		"kinds": {`{"a":"flush"}`, `{"b":"flush"}`, `{c: flush}`, "", func(c *Config) string {
 			if len(c.Kinds.Entries) == 0 {
@@ -99,6 +102,9 @@ func TestLoad_NamesOfVariablesAndFlags(t *testing.T) {
 		"allowedHosts ATTEND_ALLOWED_HOSTS",
 		"allowedOrigins ATTEND_ALLOWED_ORIGINS",
 		"store ATTEND_STORE --store",
+		"noMigrate ATTEND_NO_MIGRATE --no-migrate",
+		"leaseMs ATTEND_LEASE_MS",
+		"replica ATTEND_REPLICA",
 		"judge ATTEND_JUDGE --judge",
 		"kinds ATTEND_KINDS --kinds",
 		"actThreshold ATTEND_ACT_THRESHOLD --act-threshold",
@@ -152,7 +158,7 @@ func TestLoad_Defaults(t *testing.T) {
 	}
 	want := &Config{
 		Host: "127.0.0.1", Port: 8787,
-		Store: Store{StoreSQLite, "attend.db"}, Judge: "rule",
+		Store: Store{Kind: StoreSQLite, File: "attend.db"}, Replicas: Replicas{Lease: 10 * time.Second}, Judge: "rule",
 		Field:    Field{Settings: rules.DefaultSettings(), PushEvery: time.Second},
 		LogLevel: slog.LevelInfo, LogFormat: "text", ShutdownGrace: 10 * time.Second,
 		Settings: engine.Defaults(),
@@ -262,7 +268,10 @@ func TestLoad_ListsRefuse(t *testing.T) {
 		"ATTEND_ALLOWED_HOSTS":   {"*", "a/b", "https://a", "user@a", ":80", "a:b:c", "a?x"},
 		"ATTEND_ALLOWED_ORIGINS": {"*", "null", "a.example", "https://", "https://a/", "https://a/x", "https://u@a", "https://a?x"},
 		"ATTEND_HOST":            {"127.0.0.1:80", "a b", "[", "http://a", "a/b", "*"},
-		"ATTEND_STORE":           {"sqlite", "sqlite:", "Memory", "file.db", "mysql:x", "sqlite:a?mode=ro"},
+		"ATTEND_STORE":           {"sqlite", "sqlite:", "Memory", "file.db", "mysql:x", "sqlite:a?mode=ro", "postgres", "postgres:", "postgres:host=db"},
+		"ATTEND_LEASE_MS":        {"0", "499", "600001", "10s", "-1"},
+		"ATTEND_REPLICA":         {"a b", "a\tb", strings.Repeat("x", 129)},
+		"ATTEND_NO_MIGRATE":      {"yes, please"},
 		"ATTEND_PORT":            {"-1", "65536", "http", "80.0"},
 		"ATTEND_TOKEN":           {"a b", "a\tb", "ä", strings.Repeat("x", 5000)},
 	} {

@@ -105,6 +105,7 @@ const (
 	WarnUnmapped      WarningCode = "unmapped"      // an event name that no pattern matches
 	WarnWorldReadable WarningCode = "worldReadable" // a file with secrets that everyone may read
 	WarnRemoteOpen    WarningCode = "remoteOpen"    // other machines reach the daemon without a token
+	WarnIgnored       WarningCode = "ignored"       // a setting for another kind of store
 )
 
 // Warning is something legal that is probably not meant.

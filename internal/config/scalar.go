@@ -75,7 +75,10 @@ func scalars() []scalar {
 		},
 		{key: "allowedHosts", set: setHosts},
 		{key: "allowedOrigins", set: setOrigins},
-		{key: "store", fallback: "sqlite:attend.db", usage: "`store` of the log: memory or sqlite:<file>", set: setStore},
+		{key: "store", fallback: "sqlite:attend.db", usage: "`store` of the log: memory, sqlite:<file> or postgres:<url>", set: setStore},
+		{key: "noMigrate", fallback: "false", toggle: true, usage: "leave the tables in Postgres as they are", set: setNoMigrate},
+		{key: "leaseMs", fallback: "10000", set: setLease},
+		{key: "replica", set: setReplica},
 		{key: "judge", fallback: "rule", usage: "`judge` of settled windows: rule", set: setJudge},
 		{key: keyKinds, usage: "`kinds` of events: a JSON or YAML file, or inline JSON as {\"message.created\": \"flush\"}"},
 		{

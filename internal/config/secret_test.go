@@ -59,7 +59,7 @@ func TestSecret_IsInNoMistake(t *testing.T) {
 		"token: " + hidden + ": x",
 		"tokn: " + hidden,
 		"token: a\ntoken: " + hidden,
-		"store: postgres://user:" + hidden + "@db/attend",
+		"store: postgres:user:" + hidden + "@db/attend",
 		"store: mysql://user:" + hidden + "@db/attend",
 		"policy:\n  token: " + hidden,
 	} {

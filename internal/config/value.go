@@ -138,14 +138,16 @@ func setStore(c *Config, text string) error {
 	case scheme == "sqlite":
 		c.Store = Store{Kind: StoreSQLite, File: rest}
 		return nil
+	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+		return setPostgres(c, text)
 	case scheme == "postgres" || scheme == "postgresql":
-		return errors.New("is postgres, which is not built into this version: use sqlite:<file> or memory")
+		return setPostgres(c, rest)
 	case found:
-		return fmt.Errorf("is of kind %s: must be memory or sqlite:<file>", quote(scheme))
+		return fmt.Errorf("is of kind %s: must be memory, sqlite:<file> or postgres:<url>", quote(scheme))
 	case strings.EqualFold(text, "memory"):
 		return fmt.Errorf("is %s: write memory", quote(text))
 	default:
-		return fmt.Errorf("is %s: must be memory or sqlite:<file>; did you mean sqlite:%s?", quote(text), clip(text))
+		return fmt.Errorf("is %s: must be memory, sqlite:<file> or postgres:<url>; did you mean sqlite:%s?", quote(text), clip(text))
 	}
 }
 
