@@ -52,7 +52,7 @@ build: ## Build bin/attend: one static file, no C
 
 .PHONY: test
 test: ## Vet, then run every test with the race detector, in random order
-	@.ci/need curl cc
+	@.ci/need curl cc postgres
 	$(STATIC) $(GO) vet ./...
 	$(RACE) $(GO) test -race -shuffle=on -timeout=15m $(PKG)
 	$(STATIC) $(GO) test -count=1 -run='^TestLaw' -timeout=15m ./internal/engine -rapid.checks=$(LAWS)

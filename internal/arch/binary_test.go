@@ -10,6 +10,7 @@ import (
 // reason. A path stands for everything below it.
 var unlinked = []struct{ path, why string }{
 	{modulePath + "/internal/store/storetest", "a suite for tests"},
+	{modulePath + "/internal/store/postgres/pgtest", "a server for tests"},
 	{modulePath + "/internal/judge/judgetest", "a suite for tests"},
 	{modulePath + "/internal/sim", "a world for tests"},
 	{modulePath + "/internal/arch", "rules for tests"},

@@ -35,3 +35,9 @@ func Share(owners []string, dead map[string]bool, replica string, replicas int) 
 	}
 	return share(shards, replica, replicas)
 }
+
+// OnTail bounds how many records are held in memory.
+func OnTail(o Options, records int) Options {
+	o.tailRecords = records
+	return o
+}

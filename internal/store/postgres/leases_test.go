@@ -65,7 +65,13 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// replicas claim in turn and tell how many shards each holds.
+// TestLeases runs the suite of leases.
+func TestLeases(t *testing.T) {
+	open, _ := fresh(t, servers.Database(t))
+	storetest.RunLeases(t, open)
+}
+
+// holdings has replicas claim in turn, and tells how many shards each holds.
 func holdings(t *testing.T, s store.Leases, names ...string) (held []int) {
 	t.Helper()
 	all := make(map[int]string)

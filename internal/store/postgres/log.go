@@ -46,7 +46,8 @@ func (s *Store) Head(ctx context.Context) (store.Head, error) {
 	return store.Head{Position: position, Stamp: stamp, Epoch: s.epoch}, nil
 }
 
-// Read implements store.Log.
+// Read implements store.Log. It goes as far as this replica knows the log to
+// go: whoever needs what another one has just written asks for the head first.
 func (s *Store) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
 	const op = "read log"
 	if err := s.enter(ctx, op); err != nil {

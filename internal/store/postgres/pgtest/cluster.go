@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ErrMissing: PostgreSQL's programs are not installed.
+// ErrMissing says that PostgreSQL's programs are not installed.
 var ErrMissing = errors.New("initdb and pg_ctl of PostgreSQL were not found in PATH and /usr/lib/postgresql: install the package postgresql")
 
 // patience ends a program that hangs.
