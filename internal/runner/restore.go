@@ -44,25 +44,34 @@ func (r *Runner) restore(ctx context.Context) (err error) {
 // name them by number and time. Called again, it reads those that are new.
 func (r *Runner) restoreRules(ctx context.Context) error {
 	q := store.StepQuery{After: r.ruled, Kinds: []engine.StepKind{engine.StepPolicy, engine.StepSilence}, Limit: readLimit}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for {
-		recs, err := r.store.Steps(ctx, q)
+		recs, err := r.store.Steps(ctx, q) // without the lock: producers must not wait for the store
 		if err != nil {
 			return fmt.Errorf("read the policies: %w", err)
 		}
-		for i := range recs {
-			if err := r.rules.Apply(recs[i]); err != nil {
-				return fmt.Errorf("policy at position %d: %w", recs[i].Position, err)
-			}
-			q.After = recs[i].Position
+		if err := r.takeRules(recs); err != nil {
+			return err
+		}
+		if len(recs) > 0 {
+			q.After = recs[len(recs)-1].Position
 		}
 		if len(recs) < q.Limit {
 			r.ruled = q.After
-			r.policy.Store(r.rules.Latest())
 			return nil
 		}
 	}
+}
+
+func (r *Runner) takeRules(recs []engine.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range recs {
+		if err := r.rules.Apply(recs[i]); err != nil {
+			return fmt.Errorf("policy at position %d: %w", recs[i].Position, err)
+		}
+	}
+	r.policy.Store(r.rules.Latest())
+	return nil
 }
 
 // restoreNames notes which scopes have a row.
