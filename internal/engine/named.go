@@ -23,7 +23,8 @@ func (s *State) Named(r *Rules, upto Position, at Time) []Position {
 		}
 	}
 	open := s.Open
-	if _, due := open.earliest(); !due && s.Held == nil && s.Slot == nil && len(s.Pending) == 0 && len(s.Requeued) == 0 {
+	mayHold := s.Held != nil || s.Slot != nil && !s.Slot.NoWait || len(s.Pending) > 0 // nothing is shed beside a held window
+	if _, due := open.earliest(); !due && !mayHold {
 		open.shedAge(at, s.settingsOf(r), new(ShedRun))
 	}
 	add(open.Events)

@@ -44,8 +44,12 @@ func TestState_NamesWhatMayBeRead(t *testing.T) {
 		{"and all", "rule", []engine.Kind{engine.Consequence, engine.Context}, 9, 32_001, nil},
 		{"what a pure judge decided, until it is written", "rule", []engine.Kind{engine.Flush}, 9, long, []engine.Position{1}},
 		{"what is judged, and what waits behind it", "model", []engine.Kind{engine.Flush, engine.Context}, 9, long, []engine.Position{1, 2}},
+		{"what only collects behind a window that cannot be held", "written", []engine.Kind{engine.Flush, engine.Context}, 9, long, []engine.Position{1}},
 	} {
 		s, r := collected(t, c.judge, c.kinds...)
+		if c.judge == "written" {
+			settle(s, r, 3000)
+		}
 		before, err := engine.EncodeState(s)
 		if err != nil {
 			t.Fatal(err)

@@ -37,6 +37,7 @@ func (r *Runner) restore(ctx context.Context) (err error) {
 		return err
 	}
 	r.applied.Store(int64(checkpoint))
+	r.publish()
 	return nil
 }
 

@@ -98,6 +98,7 @@ type Runner struct {
 	calls    sync.WaitGroup // judge calls and writes of states
 	saving   saving
 	shards   shards // where replicas share the store
+	rights   atomic.Pointer[rights]
 }
 
 // New returns a runner; Run starts it.
@@ -239,6 +240,7 @@ func (r *Runner) pass(ctx context.Context) (more bool, err error) {
 		return true, nil // catch up before anything is decided
 	}
 	r.share()
+	r.publish()
 	more, err = r.act(ctx)
 	if err != nil {
 		return false, err
