@@ -30,7 +30,7 @@ func crashCheckpoint(t *testing.T, binary string, dice func(uint64) *rand.Rand) 
 	}
 	w.everywhere()
 	begun := time.Now()
-	w.d.stop(syscall.SIGTERM)
+	w.d.end(syscall.SIGTERM)
 	stopping := time.Since(begun)
 
 	kills, amidStates, amidWAL := 0, 0, 0
@@ -54,7 +54,7 @@ func crashCheckpoint(t *testing.T, binary string, dice func(uint64) *rand.Rand) 
 	w.everywhere()
 	w.agent.wait(t.Context(), 1000, true) // and is given again
 	w.everywhere()
-	w.d.stop(syscall.SIGTERM) // all states are saved: nothing of the log is read to find what is due
+	w.d.end(syscall.SIGTERM) // all states are saved: nothing of the log is read to find what is due
 	w.d.startReady(0)
 	w.end()
 	w.check(fmt.Sprintf("%d kills, %d while states were saved, %d while the WAL was moved", kills, amidStates, amidWAL))

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"attend/internal/store/sqlite"
 )
 
 // Bounds on what a daemon may take. They are generous: the machine may have
@@ -51,12 +53,14 @@ type daemon struct {
 	exited chan struct{} // closed when the process has ended
 	lives  []life
 
-	recovered uint32 // pages that the WAL's index gave as tried when the daemon was ready
+	store     func() []string // variables that say where the log is
+	recovered uint32          // pages that the WAL's index gave as tried when the daemon was ready
 }
 
 func newDaemon(t *testing.T, binary string, rng *rand.Rand) *daemon {
 	t.Helper()
 	d := &daemon{t: t, binary: binary, dir: t.TempDir(), rng: rng}
+	d.store = func() []string { return []string{"ATTEND_STORE=sqlite:" + d.file()} }
 	if keep := os.Getenv("ATTEND_CRASH_DIR"); keep != "" {
 		d.dir = filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "_"))
 		if err := os.MkdirAll(d.dir, 0o700); err != nil {
@@ -114,6 +118,33 @@ func (d *daemon) base() string { return fmt.Sprintf("http://127.0.0.1:%d", d.por
 // file is the database.
 func (d *daemon) file() string { return filepath.Join(d.dir, "attend.db") }
 
+// restart implements host.
+func (d *daemon) restart() {
+	d.t.Helper()
+	d.kill()
+	d.startReady(0)
+}
+
+// stop implements host.
+func (d *daemon) stop() {
+	d.t.Helper()
+	d.end(syscall.SIGTERM)
+}
+
+func (d *daemon) life() []life { return d.lives }
+
+func (d *daemon) faulty() bool { return false }
+
+// left opens the database itself.
+func (d *daemon) left() leftovers {
+	d.t.Helper()
+	st, err := sqlite.Open(d.t.Context(), d.file(), sqlite.Options{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return st
+}
+
 // start starts a process on the database, under one of the configurations.
 func (d *daemon) start(config int) {
 	d.t.Helper()
@@ -123,10 +154,9 @@ func (d *daemon) start(config int) {
 	}
 	defer log.Close()
 	cmd := exec.Command(d.binary, "serve",
-		"--config", configName(config), "--kinds", "kinds.json",
-		"--store", "sqlite:"+d.file(), "--port", fmt.Sprint(d.port.Load()))
+		"--config", configName(config), "--kinds", "kinds.json", "--port", fmt.Sprint(d.port.Load()))
 	cmd.Dir, cmd.Stderr = d.dir, log
-	cmd.Env = []string{"HOME=" + d.dir}
+	cmd.Env = append([]string{"HOME=" + d.dir}, d.store()...)
 	if err := cmd.Start(); err != nil {
 		d.t.Fatalf("start the daemon: %v", err)
 	}
@@ -212,8 +242,8 @@ func (d *daemon) signal(s syscall.Signal) {
 	}
 }
 
-// stop ends the process in order, which has to succeed within its grace.
-func (d *daemon) stop(s syscall.Signal) {
+// end ends the process in order, which has to succeed within its grace.
+func (d *daemon) end(s syscall.Signal) {
 	d.t.Helper()
 	d.now().ended = time.Now() // what becomes due from now on is the next life's
 	d.signal(s)

@@ -58,6 +58,7 @@ type evidence struct {
 	pages   [][]string     // ids of each page that the cursor reader took, in order
 	lives   []life         // in order
 	fields  fieldEvidence
+	shared  bool // many replicas shared the store
 	drained bool // at the end every scope was flushed and every reader read on to the head
 
 	resent int // events that were sent again

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -14,14 +13,13 @@ import (
 
 	"attend/internal/field"
 	"attend/internal/fields"
-	"attend/internal/store/sqlite"
 )
 
 // author is an agent that writes into a Field, changes what it has written, and
 // never sends anything again: what is in the Field twice was written twice.
 type author struct {
 	t      *testing.T
-	d      *daemon
+	at     host
 	ledger *ledger
 	rng    *rand.Rand
 	name   string
@@ -33,9 +31,9 @@ type author struct {
 	marks  map[string]string // id → mark
 }
 
-func newAuthor(t *testing.T, d *daemon, l *ledger, name string, rng *rand.Rand) *author {
+func newAuthor(t *testing.T, at host, l *ledger, name string, rng *rand.Rand) *author {
 	return &author{
-		t: t, d: d, ledger: l, rng: rng, name: name, marks: make(map[string]string),
+		t: t, at: at, ledger: l, rng: rng, name: name, marks: make(map[string]string),
 		client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute},
 	}
 }
@@ -185,7 +183,7 @@ func (a *author) call(ctx context.Context, op string, params map[string]any, out
 		a.t.Error(err)
 		return false
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.d.base()+"/v1/field/"+op, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.at.base()+"/v1/field/"+op, bytes.NewReader(body))
 	if err != nil {
 		a.t.Error(err)
 		return false
@@ -202,22 +200,17 @@ func (a *author) call(ctx context.Context, op string, params map[string]any, out
 	return false
 }
 
-// readFields reads the changes of every Field out of the database.
-func (w *world) readFields() map[string][]*field.Change {
+// readFields reads the changes of every Field.
+func (w *world) readFields(from leftovers) map[string][]*field.Change {
 	w.t.Helper()
-	st, err := sqlite.Open(w.t.Context(), w.d.file(), sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer st.Close()
-	names, err := st.FieldNames(w.t.Context(), "", 100)
+	names, err := from.FieldNames(w.t.Context(), "", 100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	all := make(map[string][]*field.Change)
 	for _, name := range names {
 		for {
-			page, err := st.FieldChanges(w.t.Context(), name, int64(len(all[name])), 1000)
+			page, err := from.FieldChanges(w.t.Context(), name, int64(len(all[name])), 1000)
 			if err != nil {
 				w.t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ type line struct {
 // under the same ids.
 type producer struct {
 	t       *testing.T
-	d       *daemon
+	at      host
 	ledger  *ledger
 	rng     *rand.Rand
 	name    string
@@ -44,9 +44,9 @@ type producer struct {
 	cuts []string // answers that began and had no end
 }
 
-func newProducer(t *testing.T, d *daemon, l *ledger, name string, scopes []string, streams bool, rng *rand.Rand) *producer {
+func newProducer(t *testing.T, at host, l *ledger, name string, scopes []string, streams bool, rng *rand.Rand) *producer {
 	return &producer{
-		t: t, d: d, ledger: l, rng: rng, name: name, scopes: scopes, streams: streams,
+		t: t, at: at, ledger: l, rng: rng, name: name, scopes: scopes, streams: streams,
 		client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute},
 	}
 }
@@ -204,7 +204,7 @@ func (p *producer) plain(ctx context.Context, lines []line) (acked int, whole bo
 	for i := range lines {
 		body.Write(lines[i].text)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.d.base()+"/v1/ingest", &body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.at.base()+"/v1/ingest", &body)
 	if err != nil {
 		p.t.Error(err)
 		return 0, false
@@ -237,7 +237,7 @@ func (p *producer) stream(ctx context.Context, lines []line) (acked int, whole b
 		_ = r.Close() // ends the writer
 		<-written
 	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.d.base()+"/v1/ingest", r)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.at.base()+"/v1/ingest", r)
 	if err != nil {
 		p.t.Error(err)
 		return 0, false

@@ -18,7 +18,7 @@ import (
 // some answers on purpose.
 type agent struct {
 	t      *testing.T
-	d      *daemon
+	at     host
 	ledger *ledger
 	rng    *rand.Rand
 	client *http.Client
@@ -27,8 +27,8 @@ type agent struct {
 	ack   string
 }
 
-func newAgent(t *testing.T, d *daemon, l *ledger, rng *rand.Rand) *agent {
-	return &agent{t: t, d: d, ledger: l, rng: rng, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
+func newAgent(t *testing.T, at host, l *ledger, rng *rand.Rand) *agent {
+	return &agent{t: t, at: at, ledger: l, rng: rng, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
 }
 
 // toolResult is the answer of attend_wait.
@@ -106,7 +106,7 @@ func (a *agent) call(ctx context.Context, timeoutMs int) (*toolResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.d.base()+"/mcp", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.at.base()+"/mcp", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +128,8 @@ func (a *agent) call(ctx context.Context, timeoutMs int) (*toolResult, error) {
 	case status != http.StatusOK:
 		a.t.Errorf("attend_wait is answered with status %d", status)
 		return nil, errors.New("refused")
+	case a.at.faulty() && answer.Result.IsError && bytes.Contains(answer.Result.Content, []byte("try again")):
+		return nil, errors.New("the store did not answer")
 	case answer.Error != nil || answer.Result.IsError || answer.Result.Structured == nil:
 		a.t.Errorf("attend_wait fails: %s %s", answer.Error, answer.Result.Content)
 		return nil, errors.New("refused")
@@ -155,14 +157,14 @@ func decodeAnswer(h http.Header, body []byte, out any) error {
 // follower reads GET /v1/decisions by its cursors.
 type follower struct {
 	t      *testing.T
-	d      *daemon
+	at     host
 	ledger *ledger
 	client *http.Client
 	cursor string
 }
 
-func newFollower(t *testing.T, d *daemon, l *ledger) *follower {
-	return &follower{t: t, d: d, ledger: l, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
+func newFollower(t *testing.T, at host, l *ledger) *follower {
+	return &follower{t: t, at: at, ledger: l, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
 }
 
 func (r *follower) run(ctx context.Context) {
@@ -200,7 +202,7 @@ func (r *follower) page(ctx context.Context, waitMs int) (decisions int, ok bool
 		Cursor    string `json:"cursor"`
 		Truncated bool   `json:"truncated"`
 	}
-	switch status := get(ctx, r.client, r.d.base()+"/v1/decisions?"+query.Encode(), &page); {
+	switch status := get(ctx, r.client, r.at.base()+"/v1/decisions?"+query.Encode(), &page); {
 	case status == 0 || status == http.StatusServiceUnavailable:
 		return 0, false
 	case status != http.StatusOK || page.Cursor == "" || page.Truncated:
@@ -221,15 +223,15 @@ func (r *follower) page(ctx context.Context, waitMs int) (decisions int, ok bool
 // flusher makes flush calls.
 type flusher struct {
 	t      *testing.T
-	d      *daemon
+	at     host
 	ledger *ledger
 	rng    *rand.Rand
 	client *http.Client
 	scopes []string
 }
 
-func newFlusher(t *testing.T, d *daemon, l *ledger, scopes []string, rng *rand.Rand) *flusher {
-	return &flusher{t: t, d: d, ledger: l, rng: rng, scopes: scopes, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
+func newFlusher(t *testing.T, at host, l *ledger, scopes []string, rng *rand.Rand) *flusher {
+	return &flusher{t: t, at: at, ledger: l, rng: rng, scopes: scopes, client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}}
 }
 
 // run flushes a scope now and then until the context ends.
@@ -248,7 +250,7 @@ func (c *flusher) flush(ctx context.Context, scope string) bool {
 		c.t.Error(err)
 		return false
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.d.base()+"/v1/flush", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.at.base()+"/v1/flush", bytes.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
 		return false
