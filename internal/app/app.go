@@ -29,6 +29,7 @@ import (
 	"attend/internal/feed"
 	"attend/internal/fields"
 	"attend/internal/ingest"
+	"attend/internal/retention"
 	"attend/internal/runner"
 	"attend/internal/store"
 )
@@ -50,6 +51,7 @@ type App struct {
 	replica   string       // this daemon's name among those that share it
 	runner    *runner.Runner
 	fields    *fields.Service
+	retention *retention.Keeper // nil where everything is kept for ever
 	ingest    *ingest.Handler
 	consumers *feed.Consumers
 	server    *http.Server
@@ -76,7 +78,7 @@ func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err er
 	}
 	a := &App{
 		cfg: cfg, opt: opt, log: opt.Logger,
-		stopping: make(chan struct{}), failed: make(chan error, 2), // one for each goroutine that may end
+		stopping: make(chan struct{}), failed: make(chan error, 3), // one for each goroutine that may end
 	}
 	defer func() {
 		if err != nil {
@@ -90,6 +92,7 @@ func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err er
 		return nil, err
 	}
 	a.buildRunner()
+	a.buildRetention()
 	if err := a.buildFields(); err != nil {
 		return nil, err
 	}
@@ -141,6 +144,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.startRunner()
 	a.startConsumers()
+	a.startRetention()
 	a.startServer()
 	if a.leases != nil {
 		a.log.InfoContext(ctx, "this daemon is a replica: it shares the store with others", "replica", a.replica, "lease", a.cfg.Replicas.Lease)

@@ -34,7 +34,7 @@ func (a *App) buildRunner() {
 // mount makes the adapters and adds their routes.
 func (a *App) mount(r chi.Router, may *access) error {
 	reader := feed.NewReader(a.store)
-	a.consumers = feed.NewConsumers(a.store, reader, feed.ConsumersOptions{})
+	a.consumers = feed.NewConsumers(a.store, reader, feed.ConsumersOptions{Shared: a.leases != nil})
 	if err := a.consumers.Register(a.opt.Registry); err != nil {
 		return err
 	}

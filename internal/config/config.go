@@ -37,6 +37,8 @@ type Config struct {
 	Replicas Replicas
 	Judge    string // its name
 
+	Retention Retention
+
 	Field   Field
 	Context Context
 

@@ -16,6 +16,7 @@ func (l *loader) crossCheck(kindsRead bool) {
 	l.checkExposure()
 	l.warnWorldReadable()
 	l.warnReplicas()
+	l.checkRetention()
 	if kindsRead {
 		l.c.Warnings = append(l.c.Warnings, l.c.Kinds.warnings()...)
 	}

@@ -124,6 +124,7 @@ func TestExamples_AttendYAML(t *testing.T) {
 	keys := sections()
 	keys = append(keys, scalarsOf("")...)
 	keys = append(keys, scalarsOf(keyField)...)
+	keys = append(keys, scalarsOf(keyRetention)...)
 	for _, s := range settings() {
 		keys = append(keys, s.name)
 	}

@@ -103,11 +103,11 @@ func scalarsOf(section string) []string {
 	return names
 }
 
-// readFieldScalars reads the section field into the layer of scalars.
-func (r *reader) readFieldScalars(n *yaml.Node, layer map[string]any) {
-	names := scalarsOf(keyField)
-	for _, f := range r.fields(n, keyField, "an object of settings, as {scoring: graded}") {
-		key := join(keyField, label(f.name))
+// readScalars reads a section of scalars into their layer.
+func (r *reader) readScalars(section, example string, n *yaml.Node, layer map[string]any) {
+	names := scalarsOf(section)
+	for _, f := range r.fields(n, section, "an object of settings, as "+example) {
+		key := join(section, label(f.name))
 		if !slices.Contains(names, f.name) {
 			r.fail(f.key, key, "unknown setting%s", didYouMean(f.name, names))
 			continue

@@ -141,7 +141,9 @@ func (l *loader) fromFile(root *yaml.Node, r *reader) map[string]any {
 		case !slices.Contains(names, f.name):
 			r.fail(f.key, label(f.name), "%s", unknownKey(f.name, names))
 		case f.name == keyField:
-			r.readFieldScalars(f.value, layer)
+			r.readScalars(keyField, "{scoring: graded}", f.value, layer)
+		case f.name == keyRetention:
+			r.readScalars(keyRetention, "{eventsMs: 604800000}", f.value, layer)
 		case slices.Contains(sections(), f.name) || isNull(f.value):
 		case f.name == keyKinds:
 			layer[f.name] = given{text: f.value.Value, place: r.place(f.value), key: f.name, node: f.value, dir: filepath.Dir(r.source)}
@@ -163,6 +165,9 @@ func unknownKey(name string, names []string) string {
 	}
 	if slices.Contains(scalarsOf(keyField), name) {
 		return "is a setting of the Field: write it under field"
+	}
+	if slices.Contains(scalarsOf(keyRetention), name) {
+		return "is a setting of retention: write it under retention"
 	}
 	return "unknown key" + didYouMean(name, names)
 }

@@ -35,6 +35,9 @@ func TestLoad_Precedence(t *testing.T) {
 		"noMigrate":               {"true", "false", "true", "false", func(c *Config) string { return fmt.Sprint(c.Replicas.NoMigrate) }},
 		"leaseMs":                 {"", "2000", "3000", "10000", func(c *Config) string { return fmt.Sprint(c.Replicas.Lease.Milliseconds()) }},
 		"replica":                 {"", "b-1", "c-1", "", func(c *Config) string { return c.Replicas.Name }},
+		"retention.eventsMs":      {"", "2000000", "3000000", "604800000", func(c *Config) string { return fmt.Sprint(c.Retention.Events.Milliseconds()) }},
+		"retention.stepsMs":       {"", "2000000000", "3000000000", "2592000000", func(c *Config) string { return fmt.Sprint(c.Retention.Steps.Milliseconds()) }},
+		"retention.everyMs":       {"", "2000", "3000", "60000", func(c *Config) string { return fmt.Sprint(c.Retention.Every.Milliseconds()) }},
 		"judge":                   {"rule", "rule", "rule", "rule", func(c *Config) string { return c.Judge }},
 		"kinds": {`{"a":"flush"}`, `{"b":"flush"}`, `{c: flush}`, "", func(c *Config) string {
 			if len(c.Kinds.Entries) == 0 {
@@ -105,6 +108,9 @@ func TestLoad_NamesOfVariablesAndFlags(t *testing.T) {
 		"noMigrate ATTEND_NO_MIGRATE --no-migrate",
 		"leaseMs ATTEND_LEASE_MS",
 		"replica ATTEND_REPLICA",
+		"retention.eventsMs ATTEND_RETENTION_EVENTS_MS",
+		"retention.stepsMs ATTEND_RETENTION_STEPS_MS",
+		"retention.everyMs ATTEND_RETENTION_EVERY_MS",
 		"judge ATTEND_JUDGE --judge",
 		"kinds ATTEND_KINDS --kinds",
 		"actThreshold ATTEND_ACT_THRESHOLD --act-threshold",
@@ -159,8 +165,9 @@ func TestLoad_Defaults(t *testing.T) {
 	want := &Config{
 		Host: "127.0.0.1", Port: 8787,
 		Store: Store{Kind: StoreSQLite, File: "attend.db"}, Replicas: Replicas{Lease: 10 * time.Second}, Judge: "rule",
-		Field:    Field{Settings: rules.DefaultSettings(), PushEvery: time.Second},
-		LogLevel: slog.LevelInfo, LogFormat: "text", ShutdownGrace: 10 * time.Second,
+		Retention: Retention{Events: 7 * 24 * time.Hour, Steps: 30 * 24 * time.Hour, Every: time.Minute},
+		Field:     Field{Settings: rules.DefaultSettings(), PushEvery: time.Second},
+		LogLevel:  slog.LevelInfo, LogFormat: "text", ShutdownGrace: 10 * time.Second,
 		Settings: engine.Defaults(),
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Config{}, "Warnings")); diff != "" {

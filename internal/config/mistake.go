@@ -98,14 +98,15 @@ type WarningCode string
 
 // The warnings.
 const (
-	WarnNoKinds       WarningCode = "noKinds"       // no kinds: nothing can wake anyone
-	WarnNoActs        WarningCode = "noActs"        // kinds, but no act among them: the same
-	WarnNoFlush       WarningCode = "noFlush"       // nothing wakes the agent at once
-	WarnShadowed      WarningCode = "shadowed"      // a pattern that can never match
-	WarnUnmapped      WarningCode = "unmapped"      // an event name that no pattern matches
-	WarnWorldReadable WarningCode = "worldReadable" // a file with secrets that everyone may read
-	WarnRemoteOpen    WarningCode = "remoteOpen"    // other machines reach the daemon without a token
-	WarnIgnored       WarningCode = "ignored"       // a setting for another kind of store
+	WarnNoKinds        WarningCode = "noKinds"        // no kinds: nothing can wake anyone
+	WarnNoActs         WarningCode = "noActs"         // kinds, but no act among them: the same
+	WarnNoFlush        WarningCode = "noFlush"        // nothing wakes the agent at once
+	WarnShadowed       WarningCode = "shadowed"       // a pattern that can never match
+	WarnUnmapped       WarningCode = "unmapped"       // an event name that no pattern matches
+	WarnWorldReadable  WarningCode = "worldReadable"  // a file with secrets that everyone may read
+	WarnRemoteOpen     WarningCode = "remoteOpen"     // other machines reach the daemon without a token
+	WarnIgnored        WarningCode = "ignored"        // a setting for another kind of store
+	WarnShortRetention WarningCode = "shortRetention" // events go before their windows settle
 )
 
 // Warning is something legal that is probably not meant.

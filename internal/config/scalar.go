@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/pflag"
@@ -79,6 +80,9 @@ func scalars() []scalar {
 		{key: "noMigrate", fallback: "false", toggle: true, usage: "leave the tables in Postgres as they are", set: setNoMigrate},
 		{key: "leaseMs", fallback: "10000", set: setLease},
 		{key: "replica", set: setReplica},
+		{key: "retention.eventsMs", fallback: "604800000", set: setSpan(func(c *Config) *time.Duration { return &c.Retention.Events })},
+		{key: "retention.stepsMs", fallback: "2592000000", set: setSpan(func(c *Config) *time.Duration { return &c.Retention.Steps })},
+		{key: "retention.everyMs", fallback: "60000", set: setRetentionEvery},
 		{key: "judge", fallback: "rule", usage: "`judge` of settled windows: rule", set: setJudge},
 		{key: keyKinds, usage: "`kinds` of events: a JSON or YAML file, or inline JSON as {\"message.created\": \"flush\"}"},
 		{
@@ -107,7 +111,7 @@ func scalars() []scalar {
 
 // sections are the keys of attend.yaml that are no scalars.
 func sections() []string {
-	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyField, keyContext}
+	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyContext}
 }
 
 // Flags adds the flags of the daemon to fs. [Load] reads them back.
