@@ -120,15 +120,18 @@ func consumerMark(name string) uint32 { return crc32.ChecksumIEEE([]byte(name)) 
 // reports whether it did. The ack of an answer that is acknowledged already,
 // or that was given before the log was restored, is ignored: a caller whose
 // last answer got lost can do no better than to send it again.
-func (row *consumerRow) acknowledge(ack, epoch string) (moved bool, err error) {
+func (row *consumerRow) acknowledge(ack string, head store.Head, shared bool) (moved bool, err error) {
 	t, err := decodeToken(ack, whatAck)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("ack: %w", err)
 	case t.mark != consumerMark(row.Name):
 		return false, fmt.Errorf("%w: it was given to another consumer than %q", ErrAck, row.Name)
-	case t.epoch != epoch || t.position <= row.Position:
+	case t.epoch != head.Epoch || t.position <= row.Position:
 		return false, nil
+	case shared && t.position <= head.Position:
+		row.moveTo(t.position)
+		return true, nil
 	case row.Pending == nil || t.position != row.Pending.Next:
 		return false, fmt.Errorf("%w: it is not of the last answer to %q; send back that answer's ack, or none to get it again", ErrAck, row.Name)
 	}

@@ -34,6 +34,10 @@ type Store interface {
 type ConsumersOptions struct {
 	Max  int           // consumers for one principal
 	Keep time.Duration // a consumer unheard for so long is dropped
+	// Shared says that other replicas keep consumers in the same store. Two calls
+	// of one consumer may then be answered by two of them, and each decision is
+	// shown once at least: see shared.go.
+	Shared bool
 }
 
 // Consumers keeps the positions of named readers as rows of the store. A
@@ -119,7 +123,7 @@ func (c *Consumers) take(ctx context.Context, call *Call) (Answer, error) {
 		return Answer{}, err
 	}
 	if call.Ack != "" {
-		if err := c.acknowledge(ctx, &row, call.Ack, head.Epoch); err != nil {
+		if err := c.acknowledge(ctx, &row, call.Ack, head); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -133,12 +137,13 @@ func (c *Consumers) take(ctx context.Context, call *Call) (Answer, error) {
 // deliver waits for the next decisions and stores them as pending before it
 // hands them out.
 func (c *Consumers) deliver(ctx context.Context, row *consumerRow, want *Want, epoch string) (Answer, error) {
-	after := c.hint(row, want)
-	upTo, timedOut, err := c.await(ctx, after, want)
+	again, upTo, timedOut, err := c.awaitFor(ctx, row, want, epoch)
 	if err != nil {
 		return c.nothing(ctx, err, row.Truncated)
 	}
-	c.remember(row.Name, want, upTo)
+	if len(again.Items) > 0 {
+		return again, nil
+	}
 	if timedOut {
 		return Answer{Cursor: Cursor{epoch, upTo}, Truncated: row.Truncated, TimedOut: true}, nil
 	}
@@ -272,8 +277,8 @@ func (c *Consumers) create(ctx context.Context, call *Call, head store.Head, now
 	return row, c.save(ctx, &row)
 }
 
-func (c *Consumers) acknowledge(ctx context.Context, row *consumerRow, ack, epoch string) error {
-	moved, err := row.acknowledge(ack, epoch)
+func (c *Consumers) acknowledge(ctx context.Context, row *consumerRow, ack string, head store.Head) error {
+	moved, err := row.acknowledge(ack, head, c.opts.Shared)
 	if err != nil || !moved {
 		return err
 	}
