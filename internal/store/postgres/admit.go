@@ -16,6 +16,7 @@ import (
 // is held.
 type facts struct {
 	base    engine.Position            // of the last record
+	kept    store.Kept                 // where the log begins
 	stamp   int64                      // that the group will not fall behind
 	tokens  map[int]int64              // of shards
 	last    map[string]engine.Position // the last numbered step, by scope
@@ -125,6 +126,7 @@ func (w *writer) learn(ctx context.Context, conn *pgx.Conn, q *question, f *fact
 	out := new(pgx.Batch)
 	queueHead(w.names, out)
 	out.Queue(w.names.sql(selectEnd), w.clock.stamp(), w.clock.real()).QueryRow(func(row pgx.Row) error { return row.Scan(&f.base, &f.stamp) })
+	w.marks.queue(w.names, out, &f.kept)
 	if len(q.shards) > 0 {
 		var shard int
 		var token int64
@@ -183,7 +185,7 @@ func (f *facts) admitOwned(p *pending) error {
 	if err := p.CheckFence(store.Fence{Shard: p.Fence.Shard, Token: token}); err != nil {
 		return err
 	}
-	if err := p.CheckAfter(f.last[p.Scope]); err != nil {
+	if err := p.CheckAfterKept(f.last[p.Scope], f.kept); err != nil {
 		return err
 	}
 	if err := p.CheckDue(engine.Time(f.stamp)); err != nil {

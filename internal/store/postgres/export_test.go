@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"attend/internal/store"
 )
 
 // ModeOf tells how statements are sent to a database.
@@ -40,4 +42,10 @@ func Share(owners []string, dead map[string]bool, replica string, replicas int) 
 func OnTail(o Options, records int) Options {
 	o.tailRecords = records
 	return o
+}
+
+// CoverAll has every shard covered up to the checkpoint of the fence's.
+func (s *Store) CoverAll(ctx context.Context, f store.Fence) error {
+	_, err := s.pool.Exec(ctx, s.names.sql("UPDATE @shards SET checkpoint = (SELECT checkpoint FROM @shards WHERE shard = $1::integer)"), f.Shard)
+	return err
 }

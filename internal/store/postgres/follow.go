@@ -134,9 +134,10 @@ func (f *follower) look(ctx context.Context, ask bool) (grown bool, err error) {
 // end asks where the log ends, and what the database's clock shows.
 func (f *follower) end(ctx context.Context) (engine.Position, engine.Time, error) {
 	var position, stamp, now int64
-	err := f.tables.pool.QueryRow(ctx, f.tables.names.sql(`
-		SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM (`+selectEnd+`) e`), 0, false).Scan(&position, &stamp, &now)
-	if err != nil {
+	b := new(pgx.Batch)
+	b.Queue(f.tables.names.sql(`SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM (`+selectEnd+`) e`), 0, false).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp, &now) })
+	if err := f.tables.ask(ctx, b); err != nil {
 		return 0, 0, err
 	}
 	f.clock.observe(max(time.Duration(now)*time.Microsecond, time.Duration(stamp)*time.Millisecond))

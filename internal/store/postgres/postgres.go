@@ -75,7 +75,6 @@ type Options struct {
 // Store is a store.Store, and store.Leases, in a PostgreSQL database. Use Open.
 type Store struct {
 	*tables
-	tail     *tail
 	clock    *clock
 	epoch    string
 	metrics  *store.Metrics
@@ -137,7 +136,7 @@ func Open(ctx context.Context, address string, o Options) (_ *Store, err error) 
 // start reads what the store knows and puts its parts together. None of them
 // runs yet.
 func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Options) (*Store, error) {
-	s := &Store{tables: &tables{pool: reads, names: t.names}}
+	s := &Store{tables: &tables{pool: reads, names: t.names, tail: newTail(0, o.tailRecords)}}
 	var format int
 	if err := reads.QueryRow(ctx, t.names.sql("SELECT epoch, format FROM @head")).Scan(&s.epoch, &format); err != nil {
 		return nil, fmt.Errorf("read the head: %w", err)
@@ -147,7 +146,7 @@ func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Optio
 	}
 	// Channels are the database's, whatever the schema: the epoch is the log's.
 	channel := "attend_" + strings.ToLower(s.epoch)
-	s.clock, s.tail = newClock(), newTail(0, o.tailRecords)
+	s.clock = newClock()
 	s.follower = &follower{
 		tables: s.tables, tail: s.tail, clock: s.clock, log: o.Logger, target: t, channel: channel,
 		kicks: make(chan struct{}, 1),
@@ -165,7 +164,7 @@ func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Optio
 		return nil, err
 	}
 	s.writer = &writer{
-		queue: newQueue(), tail: s.tail, clock: s.clock, log: o.Logger, names: t.names, channel: channel,
+		queue: newQueue(), tail: s.tail, clock: s.clock, log: o.Logger, names: t.names, marks: &s.marks, channel: channel,
 		pool: writes, kick: s.follower.kick, onCommit: o.onCommit, done: make(chan struct{}),
 	}
 	s.close = sync.OnceValue(s.shut)

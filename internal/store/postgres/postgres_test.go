@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -145,12 +146,32 @@ func (s *sole) Append(ctx context.Context, entries ...store.Entry) ([]store.Rece
 	return s.Store.Append(ctx, own...)
 }
 
-// SaveStates writes each row under its shard, and the checkpoint under shard 0.
-func (s *sole) SaveStates(ctx context.Context, f store.Fence, rows []store.StateRow, checkpoint engine.Position) error {
+// Compact compacts under the fence of shard 0.
+func (s *sole) Compact(ctx context.Context, f store.Fence, c store.Compaction) (store.Compacted, error) {
+	f = s.of(f, "")
+	return s.Store.Compact(ctx, f, c)
+}
+
+// DropStates drops each row under its shard.
+func (s *sole) DropStates(ctx context.Context, f store.Fence, rows []store.StateAt) (dropped int, err error) {
+	for _, r := range rows {
+		n, err := s.Store.DropStates(ctx, s.of(f, r.Scope), []store.StateAt{r})
+		if err != nil {
+			return dropped, err
+		}
+		dropped += n
+	}
+	return dropped, nil
+}
+
+// SaveStates writes each row under its shard, and the checkpoint under shard 0,
+// whence the others take it over.
+func (s *sole) SaveStates(ctx context.Context, f store.Fence, rows []store.StateRow, checkpoint engine.Position) (err error) {
 	if f.Shard != -1 || f.Token < 1 || int(f.Token) > len(s.claims) {
 		return s.Store.SaveStates(ctx, f, rows, checkpoint)
 	}
 	fences := s.claims[f.Token-1].Fences
+	defer func() { err = errors.Join(err, s.CoverAll(ctx, fences[0])) }()
 	byShard := map[int][]store.StateRow{0: nil}
 	for _, r := range rows {
 		shard := engine.Shard(r.Scope)

@@ -22,7 +22,7 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 			return fmt.Errorf("%s: %w: the scope is %d bytes long: want at most %d", op, store.ErrInvalid, len(rows[i].Scope), maxKey)
 		}
 	}
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		if err := s.holdShard(ctx, tx, fence); err != nil {
 			return err
 		}
@@ -41,15 +41,18 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 // holdShard compares the fence and keeps the shard from changing hands until
 // the transaction ends.
 func (s *Store) holdShard(ctx context.Context, tx pgx.Tx, fence store.Fence) error {
-	refused := fmt.Errorf("%w: token %d of shard %d is not in force", store.ErrFenced, fence.Token, fence.Shard)
 	if fence.Token < 1 || fence.Shard < 0 || fence.Shard >= engine.Shards {
-		return refused
+		return notInForce(fence)
 	}
 	tag, err := tx.Exec(ctx, s.names.sql("SELECT "+settings+" FROM @shards WHERE shard = $1 AND token = $2 FOR UPDATE"), int16(fence.Shard), fence.Token) //nolint:gosec // checked above
 	if err == nil && tag.RowsAffected() == 0 {
-		return refused
+		return notInForce(fence)
 	}
 	return err
+}
+
+func notInForce(f store.Fence) error {
+	return fmt.Errorf("%w: token %d of shard %d is not in force", store.ErrFenced, f.Token, f.Shard)
 }
 
 // writeStates saves rows, adds the blocks and drops those that are old, of the

@@ -19,6 +19,8 @@ import (
 type tables struct {
 	pool   *pgxpool.Pool
 	names  names
+	tail   *tail
+	marks  marks
 	closed atomic.Bool
 }
 
@@ -36,7 +38,7 @@ func (t *tables) fail(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrFenced), errors.As(err, &format):
+	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrInvalid), errors.As(err, &format):
 		return store.Describe(op, err)
 	case t.closed.Load():
 		return store.Describe(op, store.ErrClosed)
@@ -60,8 +62,9 @@ func (t *text) ScanBytes(b []byte) error {
 
 // Columns as rows are read.
 const (
-	eventSelect = "SELECT position, stamp, scope, id, name, kind, policy, at, data, text, format FROM @events"
-	stepSelect  = "SELECT position, stamp, scope, format, body FROM @steps"
+	eventColumnsSelect = "SELECT position, stamp, scope, id, name, kind, policy, at, data, text, format FROM "
+	eventSelect        = eventColumnsSelect + "@events"
+	stepSelect         = "SELECT position, stamp, scope, format, body FROM @steps"
 )
 
 // scanEvent makes a function that scans one row of eventSelect after another.
@@ -129,7 +132,7 @@ func (t *tables) read(ctx context.Context, after, upto engine.Position, limit in
 	b := new(pgx.Batch)
 	queueRecords(b, scanEvent, &events, t.names.sql(eventSelect+where), int64(after), int64(upto), limit)
 	queueRecords(b, scanStep, &steps, t.names.sql(stepSelect+where), int64(after), int64(upto), limit)
-	if err := t.pool.SendBatch(ctx, b).Close(); err != nil {
+	if err := t.ask(ctx, b); err != nil {
 		return nil, err
 	}
 	if len(steps) == 0 {
@@ -156,10 +159,14 @@ func (t *tables) pick(ctx context.Context, positions []engine.Position, found ma
 	for i, p := range positions {
 		asked[i] = int64(p)
 	}
+	// What was deleted stands in the side table, if it stands anywhere. That is
+	// asked second, so that what moves there meanwhile is not missed.
 	var events []engine.Record
 	b := new(pgx.Batch)
-	queueRecords(b, scanEvent, &events, t.names.sql(eventSelect+" WHERE position = ANY($1::bigint[])"), asked)
-	if err := t.pool.SendBatch(ctx, b).Close(); err != nil {
+	for _, table := range []string{"@events", "@aside"} {
+		queueRecords(b, scanEvent, &events, t.names.sql(eventColumnsSelect+table+" WHERE position = ANY($1::bigint[])"), asked)
+	}
+	if err := t.ask(ctx, b); err != nil {
 		return err
 	}
 	for _, r := range events {
@@ -174,7 +181,7 @@ func (t *tables) selectSteps(ctx context.Context, q *store.StepQuery) ([]engine.
 	var steps []engine.Record
 	b := new(pgx.Batch)
 	queueRecords(b, scanStep, &steps, t.names.sql(sql), args...)
-	return steps, t.pool.SendBatch(ctx, b).Close()
+	return steps, t.ask(ctx, b)
 }
 
 // stepQuery writes the query so that rows come out of an index in order of

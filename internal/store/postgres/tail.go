@@ -125,6 +125,26 @@ func (t *tail) restart(position engine.Position) {
 	t.wake()
 }
 
+// cut forgets the records up to a position: the tables tell what is left of
+// them.
+func (t *tail) cut(upto engine.Position) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.runs) > 0 && t.runs[0].first() <= upto {
+		first := t.runs[0]
+		t.bytes -= first.bytes
+		t.records -= len(first.records)
+		t.runs[0] = run{}
+		t.runs = t.runs[1:]
+		if first.last() > upto {
+			rest := newRun(first.records[upto+1-first.first():])
+			t.bytes += rest.bytes
+			t.records += len(rest.records)
+			t.runs = append([]run{rest}, t.runs...)
+		}
+	}
+}
+
 func (t *tail) wake() {
 	if !t.closed {
 		close(t.changed)

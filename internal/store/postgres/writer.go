@@ -50,6 +50,7 @@ type writer struct {
 	clock   *clock
 	log     *slog.Logger
 	names   names
+	marks   *marks
 	channel string
 	pool    *pgxpool.Pool
 	kick    func() // has the follower look at once

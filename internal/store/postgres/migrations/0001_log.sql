@@ -8,12 +8,14 @@
 -- the log is where its tables end, or where this row says when what stood
 -- there has been deleted.
 CREATE TABLE @head (
-	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
-	position bigint  NOT NULL,
-	stamp    bigint  NOT NULL, -- Unix ms
-	epoch    text    NOT NULL,
-	secret   bytea   NOT NULL,
-	format   integer NOT NULL  -- of the records
+	one         boolean PRIMARY KEY DEFAULT true CHECK (one),
+	position    bigint  NOT NULL,
+	stamp       bigint  NOT NULL, -- Unix ms
+	kept_events bigint  NOT NULL DEFAULT 0, -- every event up to here was deleted
+	kept_steps  bigint  NOT NULL DEFAULT 0, -- every step up to here was, but policies and silences
+	epoch       text    NOT NULL,
+	secret      bytea   NOT NULL,
+	format      integer NOT NULL  -- of the records
 );
 
 -- The log: two tables, one sequence of positions. Events have no index but
@@ -32,6 +34,11 @@ CREATE TABLE @events (
 	data     bytea,             -- JSON as it was sent
 	text     bytea
 );
+
+-- The side table: events that were deleted from the log while a window or a
+-- dead letter still named them. They stand under their old positions, and are
+-- no records of the log.
+CREATE TABLE @aside (LIKE @events INCLUDING INDEXES);
 
 -- Steps are all else that happens, and far fewer.
 CREATE TABLE @steps (
