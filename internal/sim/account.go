@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"attend/internal/engine"
 )
 
@@ -13,11 +15,16 @@ type folded struct {
 	copies   map[string]engine.Position // event id → the copy that was accepted last
 	shed     int
 	told     int             // dropped events that its windows tell of
+	raced    bool            // a call was started without the records right before it
 	written  engine.Position // the last position that an owner is known to have written
 }
 
 // apply folds a record: it must be what the rules make of those before.
 func (l *ledger) apply(s *folded, r *engine.Record) {
+	if st := r.Step; st != nil && st.Call != nil && s.state.Slot != nil {
+		w, _, _ := s.state.Window(l.rules)
+		s.raced = s.raced || !slices.Equal(w.Offered, st.Call.Offered) || st.Call.Policy != l.rules.Latest().Number
+	}
 	out := s.state.Apply(l.rules, r)
 	switch {
 	case out.Diverged != "":

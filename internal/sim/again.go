@@ -109,27 +109,35 @@ func story(log []engine.Record, scope string) []string {
 }
 
 // within reports whether the scope's log says all that a replay needs. It does
-// not where an outcome of a call has the stamp of something from outside that
-// stands before it, since inputs of an instant are played after what is due at
-// it; nor where a judge's wait or a backoff was counted from an earlier instant
-// than its record; nor where a daemon that was about to be replaced asked its judge under
-// a policy whose judge is pure.
+// not where
+//   - an outcome of a call has the stamp of something from outside that stands
+//     before it: what comes in at an instant is played after what is due at it;
+//   - a judge's wait, or a backoff, was counted from an earlier instant than its
+//     record's;
+//   - a flush call or a policy came while the start of a call was on its way into
+//     the log, which then offers, or obeys, what stood before that;
+//   - a daemon that was about to be replaced asked its judge under a policy whose
+//     judge is pure.
 func (l *ledger) within(scope string) bool {
 	replaced := l.plan.Replicas > 0 || slices.ContainsFunc(l.plan.Ops, func(o Op) bool { return o.Verb == Replace })
-	input, policy := engine.Time(-1), l.rules.Latest()
-	for i := range l.scopes[scope].records {
-		r := &l.scopes[scope].records[i]
+	input, policy, extra := engine.Time(-1), l.rules.Latest(), false
+	for i := range l.records {
+		r := &l.records[i]
+		if r.Scope != scope && r.Scope != "" {
+			continue
+		}
 		if r.Step == nil || r.Step.Kind.Outside() {
 			input = r.Stamp
 			continue
 		}
 		if c := r.Step.Call; c != nil {
+			extra = c.Extra
 			policy = l.rules.Numbered(c.Policy)
-			if replaced && pureJudges()[c.Judge] != nil {
+			if l.scopes[scope].raced || replaced && pureJudges()[c.Judge] != nil {
 				return false
 			}
 		}
-		if f := r.Step.Failed; f != nil && f.RetryAt > 0 && f.Why != "lost" && f.RetryAt != retryAt(r, policy.For(scope)) {
+		if f := r.Step.Failed; f != nil && f.RetryAt > 0 && (f.Why != "lost" || extra) && f.RetryAt != retryAt(r, policy.For(scope)) {
 			return false
 		}
 		asked := r.Step.Kind == engine.StepCall || r.Step.Failed != nil || r.Step.Verdict != nil && r.Step.Verdict.Attempt > 0
