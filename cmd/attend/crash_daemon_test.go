@@ -312,6 +312,28 @@ func do(client *http.Client, req *http.Request, out any) (status int) {
 	return resp.StatusCode
 }
 
+// call makes one call on a connection of its own. The status is 0 when no whole
+// answer came.
+func (d *daemon) call(t *testing.T, method, path, body string) (status int, answer []byte, header http.Header) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	req, err := http.NewRequestWithContext(t.Context(), method, d.base()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, nil
+	}
+	defer resp.Body.Close()
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		return 0, nil, nil
+	}
+	return resp.StatusCode, answer, resp.Header
+}
+
 // pause waits, unless the context ends before.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

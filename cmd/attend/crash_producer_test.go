@@ -92,7 +92,7 @@ func (p *producer) body(fresh int) []line {
 	lines := slices.Clone(p.queue[:n])
 	p.queue = slices.Clone(p.queue[n:])
 	// A body is about a few scopes, so that the others come to rest.
-	about := p.rng.Perm(len(p.scopes))[:1+p.rng.IntN(3)]
+	about := p.rng.Perm(len(p.scopes))[:1+p.rng.IntN(min(3, len(p.scopes)))]
 	for range fresh {
 		scope := p.scopes[about[p.rng.IntN(len(about))]]
 		switch roll := p.rng.IntN(100); {

@@ -127,4 +127,3 @@ func (c *chaos) report() string {
 	}
 	return strings.Join(parts, ", ")
 }
-

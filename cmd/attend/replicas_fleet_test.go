@@ -2,8 +2,11 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"syscall"
@@ -33,7 +36,9 @@ type fleet struct {
 	rng    *rand.Rand
 	pinned *replica // whom base names, if not any
 
-	lives []life // when the fleet and its database were there
+	lives  []life // when the fleet and its database were there
+	made   int    // scopes
+	ledger *ledger
 }
 
 // replica is one of them, run again and again.
@@ -226,4 +231,32 @@ func (f *fleet) owned(names ...string) int {
 		all[i] = []byte(names[i])
 	}
 	return f.ask("SELECT count(*) FROM "+f.prefix+"shards WHERE owner = ANY($1)", all)
+}
+
+// post has a replica take an event, with a body of its own.
+func (r *replica) post(t *testing.T, scope, name string) {
+	t.Helper()
+	if status, body, _ := r.call(t, http.MethodPost, "/v1/ingest", fmt.Sprintf(`{"scope":%q,"name":%q}`, scope, name)); status != http.StatusOK {
+		t.Fatalf("an event is answered with status %d: %s", status, body)
+	}
+}
+
+// decisions lists the ids of a scope's decisions, as far as the replica answers.
+func (r *replica) decisions(t *testing.T, scope string) []string {
+	t.Helper()
+	status, body, _ := r.call(t, http.MethodGet, "/v1/decisions?scope="+url.QueryEscape(scope), "")
+	var page struct {
+		Decisions []struct{ ID string }
+	}
+	if status != http.StatusOK {
+		return nil
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	ids := make([]string, len(page.Decisions))
+	for i := range page.Decisions {
+		ids[i] = page.Decisions[i].ID
+	}
+	return ids
 }
