@@ -23,11 +23,11 @@ const exportBatch = 500
 func newLog(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Read the log itself",
+		Short: "Read the log itself, and copy a store",
 		Args:  takes(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLogExport(p))
+	cmd.AddCommand(newLogExport(p), newLogImport(p))
 	return cmd
 }
 
@@ -36,6 +36,7 @@ func newLogExport(p *process) *cobra.Command {
 	var (
 		scope string
 		after int64
+		whole bool
 	)
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -47,9 +48,14 @@ configuration says where it is.
 
 An event's data stands there byte for byte as it was sent, but for two things
 that leave the JSON value what it is: a line end between two tokens is a blank,
-and characters that a terminal would act on are \u escapes.`,
+and characters that a terminal would act on are \u escapes.
+
+With --whole it writes everything else that the store holds too, as it is at one
+instant: states, remembered ids, consumers, Fields. That is a backup, which
+attend log import reads. How far it has come is told on standard error.`,
 		Example: `  attend log export > log.ndjson
   attend log export --scope chat:42 --store sqlite:/var/lib/attend/attend.db
+  attend log export --whole > backup.ndjson
   attend log export --after 120000 | jq -c 'select(.step.kind == "settled")'`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,6 +65,9 @@ and characters that a terminal would act on are \u escapes.`,
 			cfg, err := config.Load(cmd.Flags(), p.env)
 			if err != nil {
 				return err
+			}
+			if whole {
+				return exportWhole(cmd, cfg.Store)
 			}
 			log, err := app.OpenLog(cmd.Context(), cfg.Store)
 			if err != nil {
@@ -73,6 +82,9 @@ and characters that a terminal would act on are \u escapes.`,
 	flags.String("store", "sqlite:attend.db", "`store` to read, as the daemon has it: sqlite:<file> or postgres:<url>")
 	flags.StringVar(&scope, "scope", "", "only records of this scope")
 	flags.Int64Var(&after, "after", 0, "only records after this position")
+	flags.BoolVar(&whole, "whole", false, "write everything that the store holds, for attend log import")
+	cmd.MarkFlagsMutuallyExclusive("whole", "scope")
+	cmd.MarkFlagsMutuallyExclusive("whole", "after")
 	return cmd
 }
 

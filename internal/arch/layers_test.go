@@ -34,7 +34,7 @@ var layers = []layer{
 		[]string{
 			"internal/ingest", "internal/runner", "internal/mcpserve", "internal/api", "internal/config",
 			"internal/store/*", "internal/judge/*", "internal/sink", "internal/sink/*", "internal/source", "internal/source/*",
-			"internal/replay", "internal/retention", "internal/bridge", "examples",
+			"internal/replay", "internal/retention", "internal/backup", "internal/bridge", "examples",
 		},
 	},
 	{
