@@ -68,7 +68,7 @@ func (b *batch) add(p *pending) {
 	}
 	for i := range p.Steps {
 		b.records = append(b.records, engine.Record{Scope: p.Scope, Step: &p.Steps[i]})
-		b.step(p, i)
+		b.step(p.Scope, p.shard, &p.Steps[i], p.bodies[i])
 	}
 	if p.records() > 0 {
 		p.receipt.Last = engine.Position(len(b.records))
@@ -79,14 +79,18 @@ func (b *batch) add(p *pending) {
 		}
 		b.puts[rowKey{p.Puts[i].Space, p.Puts[i].Key}] = p.Puts[i].Value
 	}
-	if f := p.Field; f != nil {
-		c := &b.changes
-		for i := range f.Changes {
-			c.name = append(c.name, []byte(f.Name))
-			c.number = append(c.number, f.After+1+int64(i))
-			c.format = append(c.format, int32(f.Changes[i].Format)) //nolint:gosec // counted by hand
-			c.body = append(c.body, f.Changes[i].Body)
-		}
+	if p.Field != nil {
+		b.change(p.Field)
+	}
+}
+
+func (b *batch) change(f *store.FieldAppend) {
+	c := &b.changes
+	for i := range f.Changes {
+		c.name = append(c.name, []byte(f.Name))
+		c.number = append(c.number, f.After+1+int64(i))
+		c.format = append(c.format, int32(f.Changes[i].Format)) //nolint:gosec // counted by hand
+		c.body = append(c.body, f.Changes[i].Body)
 	}
 }
 
@@ -112,16 +116,16 @@ func (b *batch) event(e *store.NewEvent, shard int16) {
 	c.text = append(c.text, orNull([]byte(e.Text)))
 }
 
-func (b *batch) step(p *pending, i int) {
-	c, s := &b.steps, &p.Steps[i]
+func (b *batch) step(scope string, shard int, s *engine.Step, body []byte) {
+	c := &b.steps
 	c.place = append(c.place, b.place())
-	c.shard = append(c.shard, int16(p.shard)) //nolint:gosec // there are 256 shards
+	c.shard = append(c.shard, int16(shard)) //nolint:gosec // there are 256 shards
 	c.owned = append(c.owned, !s.Kind.Outside())
-	c.scope = append(c.scope, []byte(p.Scope))
+	c.scope = append(c.scope, []byte(scope))
 	c.kind = append(c.kind, []byte(s.Kind))
 	c.window = append(c.window, orNull([]byte(s.Window)))
 	c.id = append(c.id, orNull([]byte(s.ID)))
-	c.body = append(c.body, p.bodies[i])
+	c.body = append(c.body, body)
 }
 
 // orNull is a value as a column that may be null holds it.
@@ -185,6 +189,11 @@ func (b *batch) queue(n names, channel string, out *pgx.Batch, c *clock, base, s
 		len(b.records), channel,
 	).QueryRow(func(row pgx.Row) error { return row.Scan(base, stamp, nil) })
 	b.queuePuts(n, out)
+	b.queueChanges(n, out)
+}
+
+// queueChanges writes changes of Fields, and the Fields that begin with them.
+func (b *batch) queueChanges(n names, out *pgx.Batch) {
 	if f := &b.changes; len(f.name) > 0 {
 		out.Queue(n.sql("INSERT INTO @fields (name) SELECT DISTINCT unnest($1::bytea[]) ON CONFLICT DO NOTHING"), f.name)
 		out.Queue(n.sql("INSERT INTO @field_changes (name, number, format, body) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::integer[], $4::bytea[])"),

@@ -42,6 +42,15 @@ func (c *clock) observe(told time.Duration) {
 
 func (c *clock) observeStamp(t engine.Time) { c.observe(time.Duration(t) * time.Millisecond) }
 
+// raise sets it to a stamp at least.
+func (c *clock) raise(t engine.Time) {
+	if c.fixed != nil {
+		c.fixed.Raise(t)
+		return
+	}
+	c.observeStamp(t)
+}
+
 func (c *clock) read() time.Time {
 	if c.fixed != nil {
 		return c.fixed.Time()

@@ -44,7 +44,7 @@ func (m *marks) queue(n names, out *pgx.Batch, k *store.Kept) {
 func (t *tables) ask(ctx context.Context, b *pgx.Batch) error {
 	var k store.Kept
 	t.marks.queue(t.names, b, &k)
-	if err := t.pool.SendBatch(ctx, b).Close(); err != nil {
+	if err := t.db.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
 	t.begins(k)

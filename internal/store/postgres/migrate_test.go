@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -107,7 +106,7 @@ func TestMigrate_FromManyProcessesAtOnce(t *testing.T) {
 }
 
 // TestOpen_NeedsNoRightToCreate opens a store as a user who may only read and
-// write rows, and runs the suite as that user.
+// write rows, and writes one of everything.
 func TestOpen_NeedsNoRightToCreate(t *testing.T) {
 	address := servers.Database(t)
 	exec(t, address, "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
@@ -116,21 +115,15 @@ func TestOpen_NeedsNoRightToCreate(t *testing.T) {
 	t.Cleanup(func() { exec(t, address, "DROP OWNED BY attend_daemon", "DROP ROLE attend_daemon") })
 	daemon := pgtest.Set(t, address, func(u *url.URL) { u.User = url.User("attend_daemon") })
 	refused(t, daemon, postgres.Options{Migrate: true}, "permission denied")
-	n := 0
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
-		n++
-		prefix := "d" + strings.Repeat("x", n%30) + string(rune('a'+n/30)) + "_"
-		if err := postgres.Migrate(t.Context(), address, prefix); err != nil {
-			t.Fatal(err)
-		}
-		// There is nothing to do, so the right to do it is not asked for.
-		s, err := postgres.Open(t.Context(), daemon, postgres.Options{Prefix: prefix, Migrate: true, Now: now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &sole{Store: s}
-	})
-	exec(t, address, "SET ROLE attend_daemon") // it is there
+	if err := postgres.Migrate(t.Context(), address, ""); err != nil {
+		t.Fatal(err)
+	}
+	// There is nothing to migrate, so the right to do it is not asked for.
+	s := &sole{Store: open(t, daemon, postgres.Options{Migrate: true})}
+	storetest.Fill(t, s)
+	if dump := storetest.Dump(t, s); !strings.Contains(dump, "scope a") {
+		t.Errorf("it holds %s", dump)
+	}
 	exec(t, address, "CREATE SCHEMA closed", "CREATE TABLE closed.attend_migrations (version int)", "GRANT USAGE ON SCHEMA closed TO attend_daemon",
 		"REVOKE ALL ON closed.attend_migrations FROM attend_daemon")
 	refused(t, pgtest.With(t, daemon, "search_path=closed"), postgres.Options{}, "grant SELECT, INSERT, UPDATE and DELETE")

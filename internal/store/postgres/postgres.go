@@ -75,6 +75,7 @@ type Options struct {
 // Store is a store.Store, and store.Leases, in a PostgreSQL database. Use Open.
 type Store struct {
 	*tables
+	pool     *pgxpool.Pool // for what needs no group
 	clock    *clock
 	epoch    string
 	metrics  *store.Metrics
@@ -136,10 +137,14 @@ func Open(ctx context.Context, address string, o Options) (_ *Store, err error) 
 // start reads what the store knows and puts its parts together. None of them
 // runs yet.
 func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Options) (*Store, error) {
-	s := &Store{tables: &tables{pool: reads, names: t.names, tail: newTail(0, o.tailRecords)}}
+	s := &Store{pool: reads, tables: &tables{db: reads, names: t.names, tail: newTail(0, o.tailRecords)}}
 	var format int
-	if err := reads.QueryRow(ctx, t.names.sql("SELECT epoch, format FROM @head")).Scan(&s.epoch, &format); err != nil {
+	var importing bool
+	if err := reads.QueryRow(ctx, t.names.sql("SELECT epoch, format, importing FROM @head")).Scan(&s.epoch, &format, &importing); err != nil {
 		return nil, fmt.Errorf("read the head: %w", err)
+	}
+	if importing {
+		return nil, fmt.Errorf("open the store: %w", store.ErrImporting)
 	}
 	if err := engine.CheckFormat(format); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -185,6 +190,6 @@ func (s *Store) shut() error {
 	s.tail.close()
 	s.follower.stop()
 	s.writer.pool.Close()
-	s.tables.pool.Close()
+	s.pool.Close()
 	return nil
 }

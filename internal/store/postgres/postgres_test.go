@@ -88,8 +88,7 @@ func TestContract(t *testing.T) {
 	address := servers.Database(t)
 	for name, parameters := range map[string][]string{
 		"Default":        nil,
-		"SimpleProtocol": {"default_query_exec_mode=simple_protocol", "listen=off"},
-		"Exec":           {"default_query_exec_mode=exec", "pool_max_conns=1"},
+		"SimpleProtocol": {"default_query_exec_mode=simple_protocol", "listen=off", "pool_max_conns=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "Default" {

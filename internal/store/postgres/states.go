@@ -134,21 +134,21 @@ func scanState() (into []any, one func() (store.StateRow, error)) {
 }
 
 // LoadState implements store.States.
-func (t *tables) LoadState(ctx context.Context, scope string) (row store.StateRow, err error) {
+func (s *Store) LoadState(ctx context.Context, scope string) (row store.StateRow, err error) {
 	const op = "load state"
-	if err := t.enter(ctx, op); err != nil {
+	if err := s.enter(ctx, op); err != nil {
 		return store.StateRow{}, err
 	}
 	// One snapshot for both: a block holds what the row of before held.
-	err = pgx.BeginTxFunc(ctx, t.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		into, one := scanState()
-		if err := tx.QueryRow(ctx, t.names.sql(stateSelect+" WHERE scope = $1"), []byte(scope)).Scan(into...); err != nil {
+		if err := tx.QueryRow(ctx, s.names.sql(stateSelect+" WHERE scope = $1"), []byte(scope)).Scan(into...); err != nil {
 			return err
 		}
 		if row, err = one(); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, t.names.sql("SELECT seq, body FROM @blocks WHERE scope = $1 ORDER BY seq"), []byte(scope))
+		rows, err := tx.Query(ctx, s.names.sql("SELECT seq, body FROM @blocks WHERE scope = $1 ORDER BY seq"), []byte(scope))
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (t *tables) LoadState(ctx context.Context, scope string) (row store.StateRo
 		return err
 	})
 	if err != nil {
-		return store.StateRow{}, t.fail(ctx, op, err)
+		return store.StateRow{}, s.fail(ctx, op, err)
 	}
 	return row, nil
 }

@@ -9,15 +9,21 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"attend/internal/engine"
 	"attend/internal/store"
 )
 
-// tables reads what is stored, and writes what needs no head.
+// asker is a pool, or one transaction.
+type asker interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// tables reads what is stored.
 type tables struct {
-	pool   *pgxpool.Pool
+	db     asker
 	names  names
 	tail   *tail
 	marks  marks
@@ -38,7 +44,7 @@ func (t *tables) fail(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrInvalid), errors.As(err, &format):
+	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrNotEmpty), errors.As(err, &format):
 		return store.Describe(op, err)
 	case t.closed.Load():
 		return store.Describe(op, store.ErrClosed)
@@ -233,7 +239,7 @@ func list[T any](ctx context.Context, t *tables, op string, into []any, one func
 	if err := t.enter(ctx, op); err != nil {
 		return nil, err
 	}
-	rows, err := t.pool.Query(ctx, t.names.sql(sql), args...)
+	rows, err := t.db.Query(ctx, t.names.sql(sql), args...)
 	if err != nil {
 		return nil, t.fail(ctx, op, err)
 	}
@@ -256,5 +262,5 @@ func (t *tables) one(ctx context.Context, op, sql string, args []any, into ...an
 	if err := t.enter(ctx, op); err != nil {
 		return err
 	}
-	return t.fail(ctx, op, t.pool.QueryRow(ctx, t.names.sql(sql), args...).Scan(into...))
+	return t.fail(ctx, op, t.db.QueryRow(ctx, t.names.sql(sql), args...).Scan(into...))
 }

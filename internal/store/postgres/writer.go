@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,6 +55,8 @@ type writer struct {
 	channel string
 	pool    *pgxpool.Pool
 	kick    func() // has the follower look at once
+
+	importing atomic.Bool // an import is not finished: nothing else is written
 
 	onCommit func() // before a commit is sent, in tests
 	failing  bool   // the last write failed, and somebody was told
@@ -123,7 +126,11 @@ func (w *writer) attempt(ctx context.Context, g *group) (v *verdict, err error) 
 	v = new(verdict)
 	entries := make([]*pending, 0, len(g.entries))
 	for _, p := range g.entries {
-		if err := p.call.ended(); err != nil {
+		err := p.call.ended()
+		if err == nil && w.importing.Load() {
+			err = store.ErrImporting
+		}
+		if err != nil {
 			v.refuse(p, err)
 		} else {
 			entries = append(entries, p)

@@ -13,6 +13,7 @@ CREATE TABLE @head (
 	stamp       bigint  NOT NULL, -- Unix ms
 	kept_events bigint  NOT NULL DEFAULT 0, -- every event up to here was deleted
 	kept_steps  bigint  NOT NULL DEFAULT 0, -- every step up to here was, but policies and silences
+	importing   boolean NOT NULL DEFAULT false, -- while an import is not finished
 	epoch       text    NOT NULL,
 	secret      bytea   NOT NULL,
 	format      integer NOT NULL  -- of the records
