@@ -54,6 +54,7 @@ type daemon struct {
 	lives  []life
 
 	store     func() []string // variables that say where the log is
+	fails     bool            // the store is made to fail
 	recovered uint32          // pages that the WAL's index gave as tried when the daemon was ready
 }
 
@@ -133,7 +134,7 @@ func (d *daemon) stop() {
 
 func (d *daemon) life() []life { return d.lives }
 
-func (d *daemon) faulty() bool { return false }
+func (d *daemon) faulty() bool { return d.fails }
 
 // left opens the database itself.
 func (d *daemon) left() leftovers {
