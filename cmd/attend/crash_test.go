@@ -59,6 +59,7 @@ func TestCrash(t *testing.T) {
 	t.Run("kill", func(t *testing.T) { crashKill(t, binary, int(kills), dice) })
 	t.Run("stop", func(t *testing.T) { crashStop(t, binary, dice) })
 	t.Run("checkpoint", func(t *testing.T) { crashCheckpoint(t, binary, dice) })
+	t.Run("retention", func(t *testing.T) { crashRetention(t, binary, dice) })
 }
 
 func environ(t *testing.T, name string, def int64) int64 {
