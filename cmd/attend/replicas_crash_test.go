@@ -24,14 +24,19 @@ func TestCrashReplicas(t *testing.T) {
 	f.startAll()
 	w.open(dice)
 	c := &chaos{fleet: f, rng: dice(1), did: make(map[string]int), takeovers: make(map[string][]time.Duration)}
+	begun := time.Now()
 	for range kills {
 		c.strike()
 	}
 	f.revive()
+	t.Logf("struck for %v", time.Since(begun).Round(time.Second))
 	w.finish()
 	w.check(fmt.Sprintf("%d blows: %s", kills, c.report()))
 	var found findings
 	steps, handovers := f.checkFences(&found)
+	if steps == 0 {
+		found.add("fences", "the witness saw no step")
+	}
 	t.Logf("%d steps of owners, each under its owner's fence; shards changed hands %d times", steps, handovers)
 	if len(found) > 0 {
 		t.Errorf("fences are broken in %d places:\n%s", len(found), found.report())

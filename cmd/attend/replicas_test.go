@@ -21,12 +21,9 @@ import (
 // time.
 func TestReplicas(t *testing.T) {
 	server, binary := cluster(t), buildDaemon(t)
-	start := func(t *testing.T, prefix string) *fleet {
-		f := newFleet(t, server, binary, prefix, rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)))
-		f.startAll()
-		return f
-	}
-	f := start(t, "one_")
+	f := newFleet(t, server, binary, "one_", rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)))
+	f.startAll()
+	t.Run("migrate", func(t *testing.T) { migrates(t, f, binary) })
 	for _, one := range []struct {
 		name string
 		test func(t *testing.T, f *fleet)

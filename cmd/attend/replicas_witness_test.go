@@ -1,9 +1,6 @@
 package main_test
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // witness has the database itself write down who wrote each of the owners'
 // steps, and to whom each token of each shard was given: the sessions of a
@@ -52,8 +49,5 @@ func (f *fleet) checkFences(found *findings) (steps, handovers int) {
 		found.add("fences", "%d tokens were given twice", n)
 	}
 	steps, handovers = f.ask("SELECT count(*) FROM "+f.prefix+"saw_steps"), f.ask("SELECT count(*) FROM "+f.prefix+"saw_owners")
-	if steps == 0 {
-		found.add("fences", "%s", fmt.Sprintf("the witness saw no step; %d handovers", handovers))
-	}
 	return steps, handovers
 }
