@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,7 +60,13 @@ func attuneFacts(service func() *fields.Service, ask *config.Attune) runner.Fact
 		if !ok {
 			return nil, fmt.Errorf("attune %s: unexpected answer %T", ask.Field, answer)
 		}
-		return json.Marshal(factsOf(ask.Field, attuned.Entries))
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false) // a judge reads what the agents wrote
+		if err := enc.Encode(factsOf(ask.Field, attuned.Entries)); err != nil {
+			return nil, fmt.Errorf("attune %s: %w", ask.Field, err)
+		}
+		return bytes.TrimSpace(b.Bytes()), nil
 	}
 }
 

@@ -342,7 +342,7 @@ func TestBridge_StreamsComeAsTheyAre(t *testing.T) {
 func TestBridge_WhatIsNoMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &daemon{handle: func(w http.ResponseWriter, _ *http.Request) {
-			asJSON(w, http.StatusBadRequest, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not taken"}}`)
+			asJSON(w, http.StatusBadRequest, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"<batches> are not taken"}}`)
 		}}
 		h := connect(t, d)
 		h.say("", " \r", `{"jsonrpc"`)
@@ -359,9 +359,9 @@ func TestBridge_WhatIsNoMessage(t *testing.T) {
 		// The daemon says what it thinks of batches; of an error without an id
 		// the host would not know to what it is.
 		h.say(`[{"jsonrpc":"2.0","id":1,"method":"x"}]`)
-		h.hears(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not taken"}}`)
+		h.hears(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"<batches> are not taken"}}`)
 		h.say(`{"jsonrpc":"2.0","id":7,"method":"x"}`)
-		h.hears(`{"error":{"code":-32600,"message":"batches are not taken"},"id":7,"jsonrpc":"2.0"}`)
+		h.hears(`{"error":{"code":-32600,"message":"<batches> are not taken"},"id":7,"jsonrpc":"2.0"}`)
 	})
 }
 

@@ -111,13 +111,19 @@ func failure(id json.RawMessage, code int, text string, data map[string]any) []b
 		Message string         `json:"message"`
 		Data    map[string]any `json:"data,omitempty"`
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(struct { // strings, numbers and a checked id: it cannot fail
+	b, _ := verbatim(struct { // strings, numbers and a checked id: it cannot fail
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Error   wireError       `json:"error"`
 	}{"2.0", id, wireError{code, text, data}})
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return b
+}
+
+// verbatim encodes without the escapes that a web page would need.
+func verbatim(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

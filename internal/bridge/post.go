@@ -68,7 +68,7 @@ func (b *bridge) accept(m, got *message, resp *http.Response) []byte {
 		return got.raw
 	}
 	members["id"] = m.id
-	answer, err := json.Marshal(members)
+	answer, err := verbatim(members)
 	if err != nil {
 		return got.raw
 	}

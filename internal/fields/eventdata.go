@@ -141,6 +141,16 @@ func clipValue(value json.RawMessage, n int) json.RawMessage {
 	if json.Unmarshal(value, &s) != nil {
 		s = string(value)
 	}
-	b, _ := json.Marshal(clip(s, n/2)) // a string: it cannot fail
+	b, _ := verbatim(clip(s, n/2)) // a string: it cannot fail
 	return b
+}
+
+// verbatim encodes without the escapes that a web page would need: what an agent
+// wrote as "<" is shown so.
+func verbatim(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

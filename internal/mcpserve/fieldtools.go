@@ -161,7 +161,7 @@ func fieldParams(members map[string]json.RawMessage) (name string, params json.R
 	if rest == nil {
 		rest = map[string]json.RawMessage{}
 	}
-	params, err := json.Marshal(rest)
+	params, err := verbatim(rest)
 	if err != nil {
 		return "", nil, &fault{"", "cannot be read: " + err.Error()}
 	}

@@ -258,7 +258,7 @@ func TestPush(t *testing.T) {
 	// Numbers that no float holds, and the order of members, stay as they are.
 	events := []string{
 		`{"scope":"a","name":"x","data":{"z":1,"a":12345678901234567890.10}}`,
-		`{"scope":"a","name":"y","id":"1","at":"2026-01-01T00:00:00Z","text":"t"}`,
+		`{"scope":"a","name":"y","id":"1","at":"2026-01-01T00:00:00Z","text":"<$40 & up>"}`,
 		`{"scope":"a","name":"z","at":1764547200000,"data":null}`,
 	}
 	c, out := d.use(modern, "attend_push", `{"events":[`+strings.Join(events, ",")+`]}`)

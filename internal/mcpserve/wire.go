@@ -32,12 +32,23 @@ const resultComplete = "complete"
 func rpcError(code int64, data map[string]any, format string, args ...any) *jsonrpc.Error {
 	e := &jsonrpc.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 	if data != nil {
-		b, err := json.Marshal(data)
-		if err == nil {
+		if b, err := verbatim(data); err == nil {
 			e.Data = b
 		}
 	}
 	return e
+}
+
+// verbatim encodes without the escapes that a web page would need: what came as
+// "<" stays so, byte for byte, in a json.RawMessage too.
+func verbatim(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // invalidParams reports one parameter by its JSON pointer.

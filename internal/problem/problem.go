@@ -4,6 +4,7 @@
 package problem
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 )
@@ -36,8 +37,10 @@ func (p Problem) Write(w http.ResponseWriter) {
 // Write answers with a struct that embeds a Problem. An error while writing
 // means that the client is gone, and is dropped.
 func Write(w http.ResponseWriter, status int, body any) {
-	b, err := json.Marshal(body)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // a detail is read by people: "Bearer <token>"
+	if err := enc.Encode(body); err != nil {
 		http.Error(w, "the answer could not be written as JSON", http.StatusInternalServerError)
 		return
 	}
@@ -46,5 +49,5 @@ func Write(w http.ResponseWriter, status int, body any) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n'))
+	_, _ = w.Write(b.Bytes())
 }

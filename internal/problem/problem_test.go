@@ -13,7 +13,7 @@ import (
 func TestWrite_AProblem(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Retry-After", "1")
-	problem.New(http.StatusTooManyRequests, "saturated", `too many requests: "again" later`).Write(w)
+	problem.New(http.StatusTooManyRequests, "saturated", `too many requests: "again" <later> & slower`).Write(w)
 
 	if w.Code != http.StatusTooManyRequests {
 		t.Errorf("status %d, want 429", w.Code)
@@ -27,7 +27,7 @@ func TestWrite_AProblem(t *testing.T) {
 	if diff := cmp.Diff(want, w.Header()); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
-	body := `{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"too many requests: \"again\" later","code":"saturated"}` + "\n"
+	body := `{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"too many requests: \"again\" <later> & slower","code":"saturated"}` + "\n"
 	if diff := cmp.Diff(body, w.Body.String()); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
