@@ -14,12 +14,14 @@ func (s *State) ConflictsOf(id string, limit int) []Conflict {
 		return nil
 	}
 	e := s.entry(s.list.at(n))
-	return s.contradicted(&e, "", limit)
+	conflicts, _ := s.contradicted(&e, "", limit)
+	return conflicts
 }
 
 // ConflictsWith is ConflictsOf for the entry that a decided change will commit
-// once it is applied: none if it commits nothing.
-func (s *State) ConflictsWith(c *Change, limit int) []Conflict {
+// once it is applied: none if it commits nothing. It also says with how many
+// the entry was compared.
+func (s *State) ConflictsWith(c *Change, limit int) (conflicts []Conflict, compared int) {
 	e := Entry{
 		ID: c.ID, Timestamp: c.At, Epoch: c.Epoch, Agent: c.Agent, Status: StatusCommitted,
 		Entry: c.Entry, Intent: c.Intent, Supersedes: c.Old,
@@ -29,44 +31,44 @@ func (s *State) ConflictsWith(c *Change, limit int) []Conflict {
 	case KindCommitted:
 		r, ok := s.drafts[c.ID]
 		if !ok {
-			return nil
+			return nil, 0
 		}
 		e = s.entry(r)
 		e.Timestamp, e.Epoch, e.Status = c.At, c.Epoch, StatusCommitted
 	default:
-		return nil
+		return nil, 0
 	}
 	return s.contradicted(&e, c.Old, limit)
 }
 
 // contradicted compares an entry with the others of its topic, but for the one
 // that it takes the place of.
-func (s *State) contradicted(e *Entry, old string, limit int) []Conflict {
+func (s *State) contradicted(e *Entry, old string, limit int) (out []Conflict, compared int) {
 	if limit <= 0 {
 		limit = DefaultCompare
 	}
 	topic, ok := s.topicNo[topicOf(e.Entry)]
 	if !ok {
-		return nil
+		return nil, 0
 	}
 	own := claimsOf(string(e.Entry), false)
-	var out []Conflict
 	for _, b := range slices.Backward(s.topics[topic].blocks) {
 		for _, place := range slices.Backward(b.places) {
 			r := s.list.at(place)
 			if r.id() == e.ID || r.id() == old {
 				continue
 			}
-			if limit--; limit < 0 {
-				return out
+			if compared == limit {
+				return out, compared
 			}
+			compared++
 			if c, ok := own.against(claimsOf(r.payload(), false)); ok {
 				c.A, c.B = &Scored{Entry: *e}, &Scored{Entry: s.entry(r)}
 				out = append(out, c)
 			}
 		}
 	}
-	return out
+	return out, compared
 }
 
 // topicOf returns the topic of a payload, or a value of kindNone.

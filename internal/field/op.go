@@ -138,7 +138,7 @@ const (
 	MaxConflicts   = 10000 // conflicts of one reckon
 	DefaultRead    = 1000  // entries of a read
 	MaxRead        = 10000
-	DefaultCompare = 100 // entries that a new one is compared with (ConflictsOf)
+	DefaultCompare = 1000 // entries that a new one is compared with (ConflictsOf)
 
 	maxDepth = 32 // levels of objects that a deep reckon compares
 )

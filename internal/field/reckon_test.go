@@ -260,7 +260,11 @@ func TestConflictsOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := paired(w.state.ConflictsWith(d.Change, 0))
+		with, compared := w.state.ConflictsWith(d.Change, 0)
+		if compared < len(with) || compared > w.state.Len() {
+			t.Errorf("%s: compared with %d, of %d", c.params, compared, w.state.Len())
+		}
+		before := paired(with)
 		equal(t, c.params, before, c.want)
 		if id := d.Change.Commits(); id != "" {
 			after := w.clone()

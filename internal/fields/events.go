@@ -21,7 +21,6 @@ const (
 // Bounds of what an event carries. The Field has the whole.
 const (
 	maxConflictEvents = 100
-	maxCompared       = 200      // of the topic, newest first, that a new entry is compared with
 	maxEventEntry     = 16 << 10 // bytes of the entry's members
 	maxEventIntent    = 1 << 10
 	maxEventKeys      = 10
@@ -95,7 +94,7 @@ func (j *joint) events(state *field.State, change *field.Change) []store.NewEven
 	scope := ScopeOf(j.name, payload["topic"])
 	events := []store.NewEvent{j.event(scope, EventCommitted, derive("entry", j.name, entry.ID),
 		entryDataOf(j.name, &entry, payload), entryText(j.name, &entry, payload))}
-	conflicts := append(j.ahead(change), state.ConflictsWith(change, maxCompared)...)
+	conflicts := j.conflicts(state, change)
 	for i := range conflicts[:min(len(conflicts), maxConflictEvents)] {
 		c := &conflicts[i]
 		a, b := payload, members(c.B.Entry.Entry)
@@ -109,15 +108,15 @@ func (j *joint) events(state *field.State, change *field.Change) []store.NewEven
 	return events
 }
 
-// ahead returns the conflicts with what stands before in the batch, and adds
-// the change to that.
-func (j *joint) ahead(change *field.Change) []field.Conflict {
-	if change.Kind != field.KindWritten {
-		return nil // it is alone in its batch
+// conflicts compares the entry of a change with the newest that stand, those
+// before it in the batch first, and adds it to these.
+func (j *joint) conflicts(state *field.State, change *field.Change) []field.Conflict {
+	ahead, compared := j.batch.ConflictsWith(change, field.DefaultCompare)
+	if change.Kind == field.KindWritten { // another is alone in its batch
+		_ = j.batch.Apply(change) // each has an id and an epoch of its own: it cannot fail
 	}
-	conflicts := j.batch.ConflictsWith(change, maxCompared)
-	_ = j.batch.Apply(change) // each has an id and an epoch of its own: it cannot fail
-	return conflicts
+	before, _ := state.ConflictsWith(change, field.DefaultCompare-compared)
+	return append(ahead, before...)
 }
 
 // committedBy returns the entry that a change commits.
@@ -134,7 +133,7 @@ func committedBy(state *field.State, c *field.Change) (e field.Entry, ok bool) {
 
 func (j *joint) event(scope, name, id string, data any, text string) store.NewEvent {
 	kind, _ := j.policy.KindOf(name)
-	body, _ := json.Marshal(data) // strings and JSON that has been read: it cannot fail
+	body, _ := verbatim(data) // strings and JSON that has been read: it cannot fail
 	e := engine.Event{ID: id, Name: name, Kind: kind, Policy: j.policy.Number, Data: body, Text: text}
 	j.bytes += e.Size()
 	return store.NewEvent{Scope: scope, Event: e}

@@ -155,7 +155,7 @@ func TestEvents_AreBounded(t *testing.T) {
 	st := memory.New(memory.Options{})
 	quiet := open(t, st)
 	long := strings.Repeat("é\n", 700)
-	for i := range 120 {
+	for i := range 1010 {
 		do[field.Written](t, quiet, "", field.OpWrite, note("kelp", "tide", "h", i, "text", long))
 	}
 	quiet.Close()
@@ -179,7 +179,7 @@ func TestEvents_AreBounded(t *testing.T) {
 		if err := json.Unmarshal(r.Event.Data, &data); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[int]int{100: 20}[i]; data.More != want {
+		if want := map[int]int{100: 900}[i]; data.More != want {
 			t.Errorf("event %d counts %d more conflicts, want %d", i, data.More, want)
 		}
 		if i == 0 && (data.Cut != 1 || len(data.Ent) != 43) {
@@ -189,6 +189,44 @@ func TestEvents_AreBounded(t *testing.T) {
 			t.Errorf("event %d has %d bytes and says %q", i, r.Event.Size(), r.Event.Text)
 		}
 	}
+}
+
+// A new entry is compared with the newest 1,000 of its topic that stand, those
+// that come with it in one batch among them, and with nothing older.
+func TestEvents_CompareTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newSlow()
+		quiet := open(t, st)
+		var all sync.WaitGroup
+		tides := func(s *fields.Service, n int) {
+			for range n {
+				all.Go(func() { do[field.Written](t, s, "", field.OpWrite, note("kelp", "tide", "agrees", true)) })
+			}
+			all.Wait()
+		}
+		old := do[field.Written](t, quiet, "", field.OpWrite, note("mara", "tide", "h", 1))
+		tides(quiet, 900)
+		quiet.Close()
+		s := open(t, st, joined(t))
+		defer s.Close()
+		tides(s, 99) // of one batch, but for the first
+		do[field.Written](t, s, "", field.OpWrite, note("gull", "tide", "h", 2))
+		found := func() (n int) {
+			for _, r := range logged(t, st.Store) {
+				if r.Event.Name == fields.EventConflict && strings.Contains(string(r.Event.Data), old.ID) {
+					n++
+				}
+			}
+			return n
+		}
+		if n := found(); n != 1 {
+			t.Errorf("the 1,000th entry before is named in %d conflicts, want 1", n)
+		}
+		do[field.Written](t, s, "", field.OpWrite, note("gull", "tide", "h", 3))
+		if n := found(); n != 1 {
+			t.Errorf("the 1,001st entry before is named in %d conflicts, want 1 still", n)
+		}
+	})
 }
 
 // What a batch says about conflicts may be far larger than the batch: then it
@@ -224,4 +262,19 @@ func TestEvents_DoNotMakeAppendsLarge(t *testing.T) {
 			t.Errorf("%d entries, want 112", state.Len())
 		}
 	})
+}
+
+// What an agent wrote stands in events as it was written.
+func TestEvents_AreNotEscaped(t *testing.T) {
+	st := memory.New(memory.Options{})
+	s := open(t, st, joined(t))
+	defer s.Close()
+	long := strings.Repeat("<&>", 400)
+	do[field.Written](t, s, "", field.OpWrite, json.RawMessage(`{"entry":{"topic":"<a>","v":"<$40 & up>","long":"`+long+`","n":1e2},"intent":"why <not> & how","agent":"a&b"}`))
+	do[field.Written](t, s, "", field.OpWrite, json.RawMessage(`{"entry":{"topic":"<a>","v":"<$50>","long":"-"},"intent":"why <not> & how"}`))
+	for _, r := range logged(t, st) {
+		if all := string(r.Event.Data) + r.Event.Text; strings.Contains(all, `\u00`) || !strings.Contains(all, "<$") && r.Event.Name == fields.EventConflict {
+			t.Errorf("%s: %s\n%s", r.Event.Name, r.Event.Text, r.Event.Data)
+		}
+	}
 }
