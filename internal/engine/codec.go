@@ -21,6 +21,7 @@ type storedState struct {
 	Slot     *Slot           `json:"slot,omitempty"`
 	FreedAt  Time            `json:"freedAt,omitempty"`
 	Requeued []Requeue       `json:"requeued,omitempty"`
+	Asked    []string        `json:"asked,omitempty"`
 	Pending  []storedPending `json:"pending,omitempty"`
 	Recent   []Recent        `json:"recent,omitempty"`
 	SeenFrom int64           `json:"seenFrom,omitempty"`
@@ -46,7 +47,7 @@ func EncodeState(s *State) ([]byte, error) {
 	st := storedState{
 		Scope: s.Scope, Position: s.Position, Time: s.Time, LastStep: s.LastStep,
 		Open: storedOpen{Events: s.Open.Events, Dropped: s.Open.Dropped, Gap: s.Open.Gap, Deadlines: s.Open.Deadlines()},
-		Held: s.Held, Slot: s.Slot, FreedAt: s.FreedAt, Requeued: s.Requeued, Recent: s.Recent,
+		Held: s.Held, Slot: s.Slot, FreedAt: s.FreedAt, Requeued: s.Requeued, Asked: s.Asked, Recent: s.Recent,
 		SeenFrom: s.Seen.first, SeenTo: s.Seen.SealedTo(), Tail: s.Seen.tail(),
 	}
 	for _, p := range s.Pending {
@@ -104,7 +105,7 @@ func decodeStored(r *Rules, body []byte, format int) (*State, *storedState, erro
 	}
 	s := &State{
 		Scope: st.Scope, Position: st.Position, Time: st.Time, LastStep: st.LastStep,
-		Held: st.Held, Slot: st.Slot, FreedAt: st.FreedAt, Requeued: st.Requeued, Recent: st.Recent,
+		Held: st.Held, Slot: st.Slot, FreedAt: st.FreedAt, Requeued: st.Requeued, Asked: st.Asked, Recent: st.Recent,
 	}
 	for _, p := range st.Pending {
 		p.Pending.heldBefore = p.HeldBefore

@@ -79,7 +79,8 @@ func indent(t *testing.T, b []byte) []byte {
 // A state of format 1 is read for ever, and means what it meant.
 func TestDecodeState_Golden(t *testing.T) {
 	told := tell(t, goldenInput)
-	live := told.world.State("s")
+	live := new(*told.world.State("s"))
+	live.Asked = nil // the first rows of format 1 were written without it
 	want := golden(t, "testdata/state.v1.json", indent(t, encode(t, live)))
 	back, err := engine.DecodeState(told.world.Rules(), want, 1, nil)
 	if err != nil {

@@ -109,15 +109,23 @@ func (s *State) flushCall(r *Rules, now Time, out *Outcome) {
 	}
 }
 
+// keptAsked is how many requeues a scope remembers. Two people who ask for the
+// same do so within moments.
+const keptAsked = 64
+
 // requeue puts a dead letter's window in line for the slot. One that is in
-// line or in the slot already is not judged twice.
+// line or in the slot already is not judged twice, nor is a dead letter that was
+// asked for before: whoever looks first whether it was may look too early, and
+// by now the window may have its decision.
 func (s *State) requeue(q *Requeue, out *Outcome) {
-	if q == nil || len(q.Members) == 0 || s.waiting(q.Settled.Window) >= 0 ||
+	if q == nil || len(q.Members) == 0 || s.waiting(q.Settled.Window) >= 0 || slices.Contains(s.Asked, q.DeadLetter) ||
 		s.Slot != nil && s.Slot.Settled.Window == q.Settled.Window {
 		out.Ignored = true
 		return
 	}
 	s.Requeued = append(s.Requeued[:len(s.Requeued):len(s.Requeued)], *q)
+	asked := append(slices.Clip(s.Asked), q.DeadLetter)
+	s.Asked = asked[max(0, len(asked)-keptAsked):]
 }
 
 // waiting is the place of a window among the requeued, -1 for none.

@@ -2,8 +2,8 @@ package engine_test
 
 import (
 	"encoding/json"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"

@@ -27,6 +27,7 @@ type State struct {
 	Slot     *Slot     // nil: the judge slot is free
 	FreedAt  Time      // when the slot was last freed by a record
 	Requeued []Requeue // dead letters that wait for the slot, oldest first
+	Asked    []string  // ids of the last dead letters that were requeued, oldest first
 	Pending  []Pending // closed by the fold, not yet written down, oldest first
 	Recent   []Recent  // the last verdicts, oldest first
 	Seen     Seen
