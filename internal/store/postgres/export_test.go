@@ -49,3 +49,6 @@ func (s *Store) CoverAll(ctx context.Context, f store.Fence) error {
 	_, err := s.pool.Exec(ctx, s.names.sql("UPDATE @shards SET checkpoint = (SELECT checkpoint FROM @shards WHERE shard = $1::integer)"), f.Shard)
 	return err
 }
+
+// Hears tells whether the store is told of commits.
+func Hears(s *Store) bool { return s.follower.hears.Load() }

@@ -182,6 +182,10 @@ func (f *follower) hear(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, "LISTEN "+f.channel); err != nil {
 		return err
 	}
+	// Whether anything is heard here is seen at once, and not at the next commit.
+	if _, err := f.tables.db.Exec(ctx, "SELECT pg_notify($1, '0')", f.channel); err != nil {
+		return err
+	}
 	for {
 		silent, cancel := context.WithTimeout(ctx, listenCheck)
 		said, err := conn.WaitForNotification(silent)

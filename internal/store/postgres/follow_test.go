@@ -50,6 +50,22 @@ func TestWait_HearsAgain(t *testing.T) {
 	until(t, "both listen again", func() bool { return value[int](t, address, "SELECT count(*) "+listeners) == 2 })
 }
 
+// TestFollow_LooksSeldomWhereItHears: an idle replica asks the database once a
+// second, not ten times, though nothing is ever committed.
+func TestFollow_LooksSeldomWhereItHears(t *testing.T) {
+	address := servers.Database(t)
+	hearing := open(t, address, postgres.Options{Migrate: true})
+	until(t, "it hears", func() bool { return postgres.Hears(hearing) })
+	deaf := open(t, pgtest.With(t, address, "listen=off"), postgres.Options{})
+	write(t, hearing, one("a", "1"))
+	if err := deaf.Wait(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if postgres.Hears(deaf) {
+		t.Error("it hears without listening")
+	}
+}
+
 // TestStore_ReadsItsOwnWrites through a tail that other replicas write into:
 // each reads what it was answered, whatever it has followed.
 func TestStore_ReadsItsOwnWrites(t *testing.T) {

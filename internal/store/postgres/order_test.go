@@ -98,6 +98,36 @@ func TestAppend_NoCommitHidesBehindAPositionThatWasRead(t *testing.T) {
 	}
 }
 
+// TestAppend_AReplicaThatStopsLetsGoOfTheHead: one stands still while it holds
+// the head, as in a machine that is suspended. The others go on when the server
+// has ended its transaction, and what it was writing is not written.
+func TestAppend_AReplicaThatStopsLetsGoOfTheHead(t *testing.T) {
+	address := servers.Database(t)
+	holding, goOn := make(chan struct{}), make(chan struct{})
+	var hold sync.Once
+	first := open(t, address, postgres.OnCommit(postgres.Options{Migrate: true}, func() {
+		hold.Do(func() { holding <- struct{}{}; <-goOn })
+	}))
+	second := open(t, address, postgres.Options{})
+	c := claim(t, second, "one", time.Minute)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := first.Append(t.Context(), step("a", c.Fences[engine.Shard("a")], 0))
+		failed <- err
+	}()
+	<-holding
+	if r := write(t, second, one("b", "second")); r.First != 1 {
+		t.Errorf("the second stands at %d", r.First)
+	}
+	close(goOn)
+	if err := <-failed; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("the first: %v, want unavailable", err)
+	}
+	if r := write(t, first, step("a", c.Fences[engine.Shard("a")], 0)); r.First != 2 {
+		t.Errorf("once it goes on, the first stands at %d", r.First)
+	}
+}
+
 // TestAppend_ThroughThreeStores has 32 producers append to one scope through
 // three replicas, beside an owner. No producer meets a conflict, each reader
 // sees one log, and what was answered before a call began stands before it.
