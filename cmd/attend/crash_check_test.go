@@ -41,6 +41,7 @@ func (f findings) report() string {
 type totals struct {
 	records, acked, refused, shed, windows, decisions, redelivered int
 	lag                                                            time.Duration // the longest that a window was due while the daemon was ready
+	latest                                                         *window       // that window
 }
 
 // checkCrash holds the log against what the world outside saw.
@@ -141,7 +142,9 @@ func checkLives(f *findings, w *windows, seen *evidence, sum *totals) {
 			}
 			overdue += max(0, to.Sub(from))
 		}
-		sum.lag = max(sum.lag, overdue)
+		if overdue > sum.lag {
+			sum.lag, sum.latest = overdue, win
+		}
 		if overdue > lateBound {
 			f.add("late", "window %s of scope %q was due for %v while the daemon was ready", win.settled.Window, win.scope, overdue)
 		}

@@ -329,7 +329,7 @@ func (w *world) every(holds func(*scopeView) bool) bool {
 }
 
 // check reads the log that is left and holds it against what was seen.
-func (w *world) check(what string) {
+func (w *world) check(what string) totals {
 	w.t.Helper()
 	seen := w.ledger.seal(w.at.life(), true)
 	seen.shared = w.d == nil
@@ -353,6 +353,7 @@ func (w *world) check(what string) {
 		len(w.authors) > 0 && len(seen.fields.acked) == 0 {
 		w.t.Error("something that the suite is about has not happened at all")
 	}
+	return sum
 }
 
 // readLog reads the whole log.

@@ -31,7 +31,10 @@ func TestCrashReplicas(t *testing.T) {
 	f.revive()
 	t.Logf("struck for %v", time.Since(begun).Round(time.Second))
 	w.finish()
-	w.check(fmt.Sprintf("%d blows: %s", kills, c.report()))
+	sum := w.check(fmt.Sprintf("%d blows: %s", kills, c.report()))
+	if sum.latest != nil {
+		t.Logf("why a window was late by %v: %s", sum.lag.Round(time.Millisecond), f.story(sum.latest))
+	}
 	var found findings
 	steps, handovers := f.checkFences(&found)
 	if steps == 0 {
@@ -60,6 +63,7 @@ func (c *chaos) strike() {
 	switch roll := c.rng.IntN(20); {
 	case roll < 8:
 		c.count("kill")
+		c.note("kill of %s", r.name)
 		r.kill()
 		if c.rng.IntN(3) == 0 { // and stays away until others have its shards
 			c.takeover("kill", r)
@@ -68,6 +72,7 @@ func (c *chaos) strike() {
 	case roll < 10: // all but one, or all
 		c.count("kill of several")
 		for _, other := range c.replicas[c.rng.IntN(2):] {
+			c.note("kill of %s", other.name)
 			other.kill()
 			other.start(0)
 		}
@@ -88,6 +93,7 @@ func (c *chaos) count(what string) { c.did[what]++ }
 // halt stops a replica in order, and now and then kills it in the midst.
 func (c *chaos) halt(r *replica) {
 	c.t.Helper()
+	c.note("stop of %s", r.name)
 	if r.waitReady(readyBound) != nil || c.rng.IntN(3) == 0 {
 		r.signal(syscall.SIGTERM)
 		pause(c.t.Context(), time.Duration(c.rng.IntN(80))*time.Millisecond)
@@ -106,9 +112,11 @@ func (c *chaos) halt(r *replica) {
 // freeze halts a process for about as long as its lease, or longer.
 func (c *chaos) freeze(r *replica) {
 	c.t.Helper()
+	c.note("halt of %s", r.name)
 	r.signal(syscall.SIGSTOP)
 	pause(c.t.Context(), fleetLease/2+time.Duration(c.rng.Int64N(int64(fleetLease))))
 	r.signal(syscall.SIGCONT)
+	c.note("%s goes on", r.name)
 }
 
 // takeover waits until others have what a replica had.

@@ -37,6 +37,7 @@ type fleet struct {
 	pinned *replica // whom base names, if not any
 
 	lives  []life // when the fleet and its database were there
+	blows  []blow // what was done to it
 	made   int    // scopes
 	ledger *ledger
 }
@@ -131,6 +132,7 @@ func (f *fleet) life() []life { return f.lives }
 func (f *fleet) restart() {
 	f.t.Helper()
 	for _, r := range f.replicas {
+		f.note("restart of %s", r.name)
 		r.kill()
 		r.startReady(0)
 	}
@@ -170,6 +172,7 @@ func (f *fleet) database(away time.Duration) {
 	}
 	f.lives[len(f.lives)-1].ended = time.Now()
 	f.asked = nil
+	f.note("the database stops")
 	if err := f.cluster.Stop("immediate"); err != nil {
 		f.t.Fatal(err)
 	}
@@ -178,6 +181,7 @@ func (f *fleet) database(away time.Duration) {
 		f.t.Fatal(err)
 	}
 	f.lives = append(f.lives, life{begun: time.Now(), ready: time.Now()})
+	f.note("the database is back")
 }
 
 // revive starts again whoever ended by itself because there was no database

@@ -1,6 +1,12 @@
 package main_test
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"attend/internal/engine"
+)
 
 // witness has the database itself write down who wrote each of the owners'
 // steps, and to whom each token of each shard was given: the sessions of a
@@ -50,4 +56,46 @@ func (f *fleet) checkFences(found *findings) (steps, handovers int) {
 	}
 	steps, handovers = f.ask("SELECT count(*) FROM "+f.prefix+"saw_steps"), f.ask("SELECT count(*) FROM "+f.prefix+"saw_owners")
 	return steps, handovers
+}
+
+// story tells to whom the shard of a window was given from before it was due
+// until it had settled.
+func (f *fleet) story(w *window) string {
+	f.t.Helper()
+	due, settled, shard := int64(w.settled.Due), int64(w.stamp), engine.Shard(w.scope)
+	rows, err := f.conn().Query(f.t.Context(), `SELECT owner, token, at - $2 FROM `+f.prefix+`saw_owners
+		WHERE shard = $1 AND at BETWEEN $2 - 30000 AND $3 ORDER BY token`, shard, due, settled)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer rows.Close()
+	var b strings.Builder
+	fmt.Fprintf(&b, "scope %s, shard %d, settled %d ms after it was due;", w.scope, shard, settled-due)
+	for rows.Next() {
+		var owner string
+		var token, at int64
+		if err := rows.Scan(&owner, &token, &at); err != nil {
+			f.t.Fatal(err)
+		}
+		fmt.Fprintf(&b, " %s has it from %d ms;", owner, at)
+	}
+	if err := rows.Err(); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, blow := range f.blows {
+		if at := blow.at.UnixMilli() - due; at > -30000 && at <= settled-due {
+			fmt.Fprintf(&b, " %s at %d ms;", blow.what, at)
+		}
+	}
+	return b.String()
+}
+
+// blow is something that was done to a fleet.
+type blow struct {
+	at   time.Time
+	what string
+}
+
+func (f *fleet) note(format string, args ...any) {
+	f.blows = append(f.blows, blow{time.Now(), fmt.Sprintf(format, args...)})
 }
