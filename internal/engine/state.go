@@ -151,7 +151,8 @@ func (s *State) Remembers(r *Rules, d Digest, at Time) bool {
 }
 
 // oldestLive is the position of the oldest event in a window that is open,
-// held, judged or unwritten; beyond every position when there is none.
+// held, judged or in line to be (see live); beyond every position when there is
+// none.
 func (s *State) oldestLive() Position {
 	oldest := Position(1<<63 - 1)
 	look := func(m Members) {
@@ -165,9 +166,6 @@ func (s *State) oldestLive() Position {
 	}
 	if s.Slot != nil {
 		look(s.Slot.Members)
-	}
-	for i := range s.Pending {
-		look(s.Pending[i].Members)
 	}
 	for i := range s.Requeued {
 		look(s.Requeued[i].Members)
