@@ -191,4 +191,3 @@ func TestKeeper_ChangesNothingThatIsLive(t *testing.T) {
 		}
 	}
 }
-

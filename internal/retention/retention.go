@@ -261,8 +261,11 @@ const (
 	leastBatch = 50
 )
 
-// compact deletes in short commits. It rests as long as each one took, so that
-// the disk is ingest's for at least half of the time.
+// restFor is how many times as long as a commit took the keeper rests after it:
+// most of the time the disk is ingest's.
+const restFor = 3
+
+// compact deletes in short commits, with a rest after each.
 func (k *Keeper) compact(ctx context.Context, fence store.Fence, c store.Compaction, report *Report) error {
 	for {
 		c.Limit = k.batch
@@ -282,7 +285,7 @@ func (k *Keeper) compact(ctx context.Context, fence store.Fence, c store.Compact
 		} else {
 			k.batch = min(k.batch+k.batch/4, k.opt.Batch)
 		}
-		if err := rest(ctx, took); err != nil {
+		if err := rest(ctx, restFor*took); err != nil {
 			return err
 		}
 	}
