@@ -12,9 +12,10 @@ BIN := $(CURDIR)/bin
 GOLANGCI_LINT_VERSION := 2.15.0
 BENCHSTAT_VERSION     := v0.0.0-20260908200009-22c9c6c9d4da
 
-# What people set: make crash KILLS=1000, make sim SEEDS=100000, make fuzz FUZZTIME=5m, ...
+# What people set: make crash KILLS=1000 STORE=postgres, make sim SEEDS=100000, make fuzz FUZZTIME=5m, ...
 ARGS     ?=
 KILLS    ?= 100
+STORE    ?= sqlite
 SEEDS    ?= 10000
 SEED     ?= 0
 FUZZTIME ?= 10s
@@ -69,8 +70,9 @@ e2e: ## Real MCP clients from npm, Go's and curl, and the conformance tool, agai
 	@.ci/e2e
 
 .PHONY: crash
-crash: ## Kill the daemon with kill -9 at random instants, KILLS times, and check the promise
-	ATTEND_CRASH_KILLS=$(KILLS) $(GO) test ./cmd/attend -run '^TestCrash' -count=1 -v -timeout=60m
+crash: ## Kill the daemon at random instants, KILLS times, and check the promise; STORE=postgres: three replicas
+	@$(if $(filter postgres,$(STORE)),.ci/need postgres)
+	ATTEND_CRASH_KILLS=$(KILLS) $(GO) test ./cmd/attend -run '$(if $(filter postgres,$(STORE)),^TestCrashReplicas$$,^TestCrash($$|Check))' -count=1 -v -timeout=60m
 
 .PHONY: sim
 sim: ## Simulate SEEDS worlds with faults, and check the promise in each; SEED=n tells one
