@@ -165,7 +165,7 @@ func (w *World) drained() bool { return len(w.ops) == 0 && w.log.idle() }
 
 // leave stops every daemon in good order, and waits for all that still runs.
 func (w *World) leave() {
-	w.leaving, w.calm = true, true
+	w.leaving, w.calm, w.ops = true, true, nil
 	for _, l := range w.current() {
 		w.halt(l)
 	}
