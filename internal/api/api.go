@@ -18,6 +18,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/fields"
 	"attend/internal/store"
 )
 
@@ -75,9 +76,9 @@ type Options struct {
 	Consumers Consumers
 	Streams   *feed.Streams
 	Fields    Fields
-	// MayUseField says why a caller may not use a Field, or not speak for that
-	// agent there; nil where it may. The error's text is shown to the caller.
-	MayUseField func(context.Context, FieldUse) error
+	// FieldAccess says which Fields the sender of a request may use, and for
+	// which agents it may speak there.
+	FieldAccess func(context.Context) fields.Access
 	// Principal names who sent a request, "" where there are no tokens.
 	Principal func(context.Context) string
 	// Admin guards the routes that need the right of that name.
@@ -98,7 +99,7 @@ type API struct {
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
 	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil ||
-		o.Streams == nil || o.Fields == nil || o.MayUseField == nil || o.Principal == nil || o.Admin == nil || o.Stopping == nil || o.Logger == nil {
+		o.Streams == nil || o.Fields == nil || o.FieldAccess == nil || o.Principal == nil || o.Admin == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
 	return &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: make(chan struct{}, maxWaiting)}, nil

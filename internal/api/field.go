@@ -28,13 +28,7 @@ type Fields interface {
 	Do(ctx context.Context, name string, op field.Op, params json.RawMessage) (any, error)
 	// Names returns the names of all Fields that have a change, in order.
 	Names(ctx context.Context) ([]string, error)
-}
-
-// FieldUse is what a caller wants of a Field.
-type FieldUse struct {
-	Field string   // its name
-	Op    field.Op // what is to be done there
-	Agent string   // whom the caller speaks for, "" for nobody
+	fields.Drafts
 }
 
 // fieldProblem is a problem with a code of the protocol.
@@ -74,12 +68,12 @@ func (a *API) fieldOp(w http.ResponseWriter, r *http.Request, op field.Op) error
 	if err != nil {
 		return err
 	}
-	if err := a.MayUseField(r.Context(), FieldUse{Field: call.field, Op: op, Agent: call.agent}); err != nil {
-		return refuse(http.StatusForbidden, codeForbidden, "%v", err)
-	}
-	result, err := a.Fields.Do(r.Context(), call.field, op, call.params)
+	result, err := a.doField(r.Context(), op, call)
 	if err == nil {
 		return writeJSON(w, http.StatusOK, result)
+	}
+	if denied, ok := errors.AsType[*fields.Denied](err); ok {
+		return refuse(http.StatusForbidden, codeForbidden, "%s", denied)
 	}
 	if refused, ok := errors.AsType[*field.Error](err); ok {
 		status := fieldStatus(refused.Code)
@@ -87,6 +81,18 @@ func (a *API) fieldOp(w http.ResponseWriter, r *http.Request, op field.Op) error
 		return nil
 	}
 	return a.fieldFault(r, err)
+}
+
+// doField carries out an operation for whoever may.
+func (a *API) doField(ctx context.Context, op field.Op, call fieldCall) (any, error) {
+	name, err := fields.Name(op, call.field)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.FieldAccess(ctx).Check(ctx, a.Fields, name, op, call.params); err != nil {
+		return nil, err
+	}
+	return a.Fields.Do(ctx, name, op, call.params)
 }
 
 // fieldStatus is the status that goes with a code of the protocol.
@@ -125,9 +131,10 @@ func (a *API) listFields(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	access := a.FieldAccess(r.Context())
 	shown := make([]string, 0, len(names))
 	for _, name := range names {
-		if a.MayUseField(r.Context(), FieldUse{Field: name, Op: field.OpRead}) == nil {
+		if access.Sees(name) {
 			shown = append(shown, name)
 		}
 	}

@@ -19,8 +19,7 @@ const maxFieldBytes = 1 << 20
 
 // fieldCall is the body of a call, taken apart.
 type fieldCall struct {
-	field  string          // "" where the body names none
-	agent  string          // whom it speaks for, "" for nobody
+	field  json.RawMessage // what the body calls the Field; nil where it does not
 	params json.RawMessage // the protocol's parameters, as they came
 }
 
@@ -32,7 +31,7 @@ func readFieldCall(w http.ResponseWriter, r *http.Request, op field.Op) (fieldCa
 	if err != nil {
 		return fieldCall{}, err
 	}
-	call, err := splitFieldCall(body, fieldSpeaker(op))
+	call, err := splitFieldCall(body)
 	if err != nil {
 		return fieldCall{}, unreadable(err, curl)
 	}
@@ -64,20 +63,8 @@ func fieldExample(op field.Op) string {
 	return `{}`
 }
 
-// fieldSpeaker is the parameter that names whom a call speaks for.
-func fieldSpeaker(op field.Op) string {
-	switch op {
-	case field.OpRegister, field.OpDeregister:
-		return "id"
-	case field.OpRead:
-		return "caller"
-	default:
-		return "agent"
-	}
-}
-
 // splitFieldCall takes a body apart. Its errors say what is wrong with it.
-func splitFieldCall(body []byte, speaker string) (fieldCall, error) {
+func splitFieldCall(body []byte) (fieldCall, error) {
 	var call fieldCall
 	// Within an entry it is the Field's to say what a key that stands twice means.
 	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
@@ -107,13 +94,8 @@ func splitFieldCall(body []byte, speaker string) (fieldCall, error) {
 		}
 		seen[name] = true
 		if name == "field" {
-			if call.field, err = fieldName(value); err != nil {
-				return call, err
-			}
+			call.field = json.RawMessage(value.Clone())
 			continue
-		}
-		if name == speaker && value.Kind() == '"' {
-			call.agent = textOf(value)
 		}
 		if len(params) > 1 {
 			params = append(params, ',')
@@ -131,22 +113,4 @@ func splitFieldCall(body []byte, speaker string) (fieldCall, error) {
 	}
 	call.params = append(params, '}')
 	return call, nil
-}
-
-// fieldName reads the name of a Field. What a name may be is the service's to
-// say.
-func fieldName(value jsontext.Value) (string, error) {
-	if value.Kind() != '"' {
-		return "", errors.New(`field must be the name of a Field, as "default"`)
-	}
-	return textOf(value), nil
-}
-
-// textOf decodes a JSON string that has been read.
-func textOf(value jsontext.Value) string {
-	text, err := jsontext.AppendUnquote(nil, value)
-	if err != nil {
-		return "" // not reached: the decoder has checked it
-	}
-	return string(text)
 }

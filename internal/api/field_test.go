@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"attend/internal/api"
 	"attend/internal/field"
 	"attend/internal/fields"
 	"attend/internal/store"
@@ -24,6 +23,12 @@ type fakeFields struct {
 	result any
 	err    error
 	names  []string
+	drafts map[string]string // whose each is, by id
+}
+
+func (f *fakeFields) DraftAgent(_ context.Context, _, id string) (agent string, ok bool, err error) {
+	agent, ok = f.drafts[id]
+	return agent, ok, f.err
 }
 
 func (f *fakeFields) Do(_ context.Context, name string, op field.Op, params json.RawMessage) (any, error) {
@@ -38,11 +43,11 @@ func TestField_TakesABodyApart(t *testing.T) {
 	w := newWorld(t)
 	w.fields.result = map[string]any{"epoch": 7, "entry": json.RawMessage(`{"<": "&"}`)}
 	for _, c := range []struct{ op, body, call string }{
-		{"attune", `{"agent":"ada"}`, `"" attune {"agent":"ada"}`},
+		{"attune", `{"agent":"ada"}`, `"default" attune {"agent":"ada"}`},
 		{"write", ` { "field" : "shop/1" , "entry": { "a" : 1e2, "a": "\u0041" }, "intent":"x" } `, `"shop/1" write {"entry":{ "a" : 1e2, "a": "\u0041" },"intent":"x"}`},
-		{"read", `{}`, `"" read {}`},
+		{"read", `{}`, `"default" read {}`},
 		{"read", `{"field":"\u0061"}`, `"a" read {}`},
-		{"reckon", `{"a\"b":null,"field":""}`, `"" reckon {"a\"b":null}`},
+		{"reckon", `{"a\"b":null,"field":""}`, `"default" reckon {"a\"b":null}`},
 	} {
 		w.fields.calls = nil
 		r := w.do(http.MethodPost, "/v1/field/"+c.op, c.body)
@@ -66,7 +71,6 @@ func TestField_RefusesBodies(t *testing.T) {
 		`{"agent":"a" "b":1}`:                   "",
 		`{"agent":"a","agent":"b"}`:             `"agent" stands in it twice`,
 		`{"field":"a","\u0066ield":"b"}`:        `"field" stands in it twice`,
-		`{"field":7}`:                           "field must be the name",
 		`{"agent":"a"} {}`:                      "behind the object",
 		"{\"agent\":\"\xff\"}":                  "UTF-8",
 		`{"agent":"` + "\n" + `"}`:              "",
@@ -159,42 +163,64 @@ func TestField_Errors(t *testing.T) {
 }
 
 // Whoever may not use a Field, or speak for an agent, is told so, and does not
-// see its name.
+// see its name. A draft belongs to its agent, whoever the call names.
 func TestField_Access(t *testing.T) {
 	w := newWorld(t)
 	w.fields.names = []string{"mine", "theirs"}
-	var uses []api.FieldUse
-	w.mayUse = func(use api.FieldUse) error {
-		uses = append(uses, use)
-		if use.Field == "theirs" {
-			return errors.New("this token is not for the Field theirs")
-		}
-		return nil
+	w.fields.drafts = map[string]string{"D1": "ada", "D2": "bob", "D3": ""}
+	w.access = fields.Access{
+		MayField: func(name string, write bool) bool { return name == "mine" || name == "default" && !write },
+		MayAgent: func(agent string) bool { return agent == "ada" },
 	}
-	detail := w.do(http.MethodPost, "/v1/field/attune", `{"field":"theirs","agent":"ada"}`).problem(http.StatusForbidden, "forbidden")
-	if len(w.fields.calls) > 0 || !strings.Contains(detail, "not for the Field theirs") {
-		t.Errorf("%s; calls %q", detail, w.fields.calls)
+	const why = `,"intent":"x"`
+	for _, c := range []struct{ op, body, denied string }{
+		{"attune", `{"field":"theirs","agent":"ada"}`, `the Field "theirs"`},
+		{"attune", `{"agent":"ada"}`, ""},
+		{"write", `{"agent":"ada","entry":{}` + why + `}`, `the Field "default"`},
+		{"register", `{"field":"mine","id":"ada","agent":"bob"}`, ""},
+		{"deregister", `{"field":"mine","id":"bob","agent":"ada"}`, `the agent "bob"`},
+		{"write", `{"field":"mine","agent":"\u0061da","id":"bob"}`, ""},
+		{"write", `{"field":"mine","entry":{}` + why + `}`, `the agent ""`},
+		{"read", `{"caller":"bob"}`, `the agent "bob"`},
+		{"read", `{}`, ""},
+		{"commit", `{"field":"mine","draft_id":"D1"}`, ""},
+		{"commit", `{"field":"mine","draft_id":"D2"}`, `the draft "D2"`},
+		{"commit", `{"field":"mine","draft_id":"D3"}`, `the draft "D3"`},
+		{"commit", `{"field":"mine","draft_id":"none"}`, ""}, // the Field says that there is none
+		{"commit", `{"field":"mine","draft_id":7}`, ""},
+		{"discard", `{"field":"mine","draft_id":"D1"` + why + `}`, ""},
+		{"discard", `{"field":"mine","draft_id":"D2","agent":"ada"` + why + `}`, `the draft "D2"`},
+		{"discard", `{"field":"mine","draft_id":"D1","agent":"bob"` + why + `}`, `the agent "bob"`},
+		{"retract", `{"field":"mine","id":"E1","agent":"bob"` + why + `}`, `the agent "bob"`},
+		{"retract", `{"field":"mine","agent":7}`, ""},
+	} {
+		w.fields.calls = nil
+		r := w.do(http.MethodPost, "/v1/field/"+c.op, c.body)
+		if c.denied == "" {
+			if r.status != http.StatusOK || len(w.fields.calls) != 1 {
+				t.Errorf("%s %s: %d %s", c.op, c.body, r.status, r.body)
+			}
+			continue
+		}
+		if detail := r.problem(http.StatusForbidden, "forbidden"); !strings.Contains(detail, c.denied) || len(w.fields.calls) > 0 {
+			t.Errorf("%s %s: %s; calls %q", c.op, c.body, detail, w.fields.calls)
+		}
 	}
 	if r := w.get("/v1/fields"); r.status != http.StatusOK || r.body != `{"fields":["mine"]}`+"\n" {
 		t.Errorf("the list is %s", r.body)
 	}
-	for _, body := range [][2]string{
-		{"register", `{"id":"ada","agent":"bob"}`}, {"write", `{"agent":"\u0061da","id":"bob"}`}, {"read", `{"caller":"ada"}`}, {"commit", `{"draft_id":"x"}`}, {"retract", `{"agent":7}`},
-	} {
-		w.do(http.MethodPost, "/v1/field/"+body[0], body[1])
-	}
-	want := []api.FieldUse{
-		{Field: "theirs", Op: field.OpAttune, Agent: "ada"},
-		{Field: "mine", Op: field.OpRead},
-		{Field: "theirs", Op: field.OpRead},
-		{Op: field.OpRegister, Agent: "ada"},
-		{Op: field.OpWrite, Agent: "ada"},
-		{Op: field.OpRead, Agent: "ada"},
-		{Op: field.OpCommit},
-		{Op: field.OpRetract},
-	}
-	if diff := cmp.Diff(want, uses); diff != "" {
-		t.Errorf("uses (-want +got):\n%s", diff)
+	w.fields.err = store.ErrUnavailable // while it is asked whose the draft is
+	w.do(http.MethodPost, "/v1/field/commit", `{"field":"mine","draft_id":"D1"}`).problem(http.StatusServiceUnavailable, "unavailable")
+}
+
+// A Field's name that is no text has the protocol's code, as one that is too
+// long has.
+func TestField_BadName(t *testing.T) {
+	w := newWorld(t)
+	w.do(http.MethodPost, "/v1/field/write", `{"field":7}`).problem(http.StatusBadRequest, "INVALID_ENTRY")
+	w.do(http.MethodPost, "/v1/field/attune", `{"field":{}}`).problem(http.StatusBadRequest, "INVALID_QUERY")
+	if len(w.fields.calls) > 0 {
+		t.Errorf("the Field was asked: %q", w.fields.calls)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"attend/internal/api"
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/fields"
 	"attend/internal/store"
 	"attend/internal/store/memory"
 )
@@ -38,8 +39,8 @@ type world struct {
 	registry  *prometheus.Registry
 	stopping  chan struct{}
 	fields    *fakeFields
-	mayUse    func(api.FieldUse) error // of Fields; nil lets everybody
-	admin     bool                     // whether requests have the right
+	access    fields.Access
+	admin     bool // whether requests have the right
 	log       logged
 	handler   http.Handler
 }
@@ -70,7 +71,7 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	}
 	handlers, err := api.New(api.Options{
 		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers,
-		Streams: w.streams, Fields: w.fields, MayUseField: w.mayUseField, Principal: func(context.Context) string { return "" },
+		Streams: w.streams, Fields: w.fields, FieldAccess: func(context.Context) fields.Access { return w.access }, Principal: func(context.Context) string { return "" },
 		Admin: w.requireAdmin, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
@@ -80,13 +81,6 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	handlers.Register(r)
 	w.handler = r
 	return w
-}
-
-func (w *world) mayUseField(_ context.Context, use api.FieldUse) error {
-	if w.mayUse == nil {
-		return nil
-	}
-	return w.mayUse(use)
 }
 
 func (w *world) requireAdmin(next http.Handler) http.Handler {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"attend/internal/fields"
 	"attend/internal/problem"
 )
 
@@ -102,7 +103,6 @@ func (a *access) admin(next http.Handler) http.Handler {
 	})
 }
 
-// field decides whether the caller may look at a Field, write there, and speak
-// for an agent; the error says why not. One token has every right, so there is
-// nothing to refuse yet.
-func (a *access) field(_ string, _ bool, _ string) error { return nil }
+// fields says which Fields the caller may use, and for which agents it may speak
+// there. One token has every right, so there is nothing to refuse yet.
+func (a *access) fields() fields.Access { return fields.Access{} }

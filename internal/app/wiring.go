@@ -47,20 +47,18 @@ func (a *App) mount(r chi.Router, may *access) error {
 		return err
 	}
 	handlers, err := api.New(api.Options{
-		Log:       a.store,
-		Feed:      reader,
-		Scopes:    scopeViews{a.runner},
-		Marks:     a.runner,
-		Consumers: a.consumers,
-		Streams:   streams,
-		Fields:    a.fields,
-		MayUseField: func(_ context.Context, use api.FieldUse) error {
-			return may.field(use.Field, use.Op.Changes(), use.Agent)
-		},
-		Principal: func(context.Context) string { return may.principal() },
-		Admin:     may.admin,
-		Stopping:  a.stopping,
-		Logger:    a.log,
+		Log:         a.store,
+		Feed:        reader,
+		Scopes:      scopeViews{a.runner},
+		Marks:       a.runner,
+		Consumers:   a.consumers,
+		Streams:     streams,
+		Fields:      a.fields,
+		FieldAccess: func(context.Context) fields.Access { return may.fields() },
+		Principal:   func(context.Context) string { return may.principal() },
+		Admin:       may.admin,
+		Stopping:    a.stopping,
+		Logger:      a.log,
 	})
 	if err != nil {
 		return err
@@ -76,9 +74,11 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 		Version:    ReadBuild().Version,
-		Caller:     func(context.Context) mcpserve.Caller { return mcpserve.Caller{Name: may.principal()} },
-		Now:        a.store.Now,
-		Stopping:   a.stopping,
+		Caller: func(context.Context) mcpserve.Caller {
+			return mcpserve.Caller{Name: may.principal(), Fields: may.fields()}
+		},
+		Now:      a.store.Now,
+		Stopping: a.stopping,
 	})
 	if err != nil {
 		return err

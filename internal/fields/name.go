@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"unicode"
@@ -27,6 +28,20 @@ func checkRequest(name string, op field.Op, params json.RawMessage) (string, err
 		return "", refusal(op, "", fmt.Sprintf("the request has %d bytes: at most %d", len(params), maxRequest))
 	}
 	return name, nil
+}
+
+// Name reads the name of a Field where it stands among an operation's
+// parameters, as JSON; without one it is "default". What is no text is a
+// *field.Error with the code that an unknown parameter has.
+func Name(op field.Op, raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return defaultName, nil
+	}
+	name, ok := text(raw)
+	if !ok {
+		return "", refusal(op, "field", `field is not a text: it is the name of a Field, as "default"`)
+	}
+	return cmp.Or(name, defaultName), nil
 }
 
 // nameFlaw says what is wrong with a Field's name, "" for nothing.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"attend/internal/field"
+	"attend/internal/fields"
 )
 
 // as lets a caller speak for some agents, in some Fields.
@@ -14,10 +15,12 @@ func as(rights string, fieldNames, agents string) func(*Options) {
 	return func(o *Options) {
 		o.Caller = func(context.Context) Caller {
 			return Caller{
-				Name:     "ann",
-				May:      func(right, _ string) bool { return strings.Contains(rights, right) },
-				MayField: func(name string) bool { return strings.Contains(fieldNames, name) },
-				MayAgent: func(agent string) bool { return agent != "" && strings.Contains(agents, agent) },
+				Name: "ann",
+				May:  func(right, _ string) bool { return strings.Contains(rights, right) },
+				Fields: fields.Access{
+					MayField: func(name string, _ bool) bool { return strings.Contains(fieldNames, name) },
+					MayAgent: func(agent string) bool { return agent != "" && strings.Contains(agents, agent) },
+				},
 			}
 		}
 	}
@@ -68,7 +71,7 @@ func TestFieldTools_DraftsBelongToTheirAgent(t *testing.T) {
 	set := withFields()
 	set.options = func(o *Options) {
 		o.Caller = func(context.Context) Caller {
-			return Caller{MayAgent: func(agent string) bool { return agent == "" || strings.Contains(speaks, agent) }}
+			return Caller{Fields: fields.Access{MayAgent: func(agent string) bool { return agent == "" || strings.Contains(speaks, agent) }}}
 		}
 	}
 	d := newDaemon(t, set)

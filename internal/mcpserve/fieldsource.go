@@ -35,12 +35,12 @@ type fieldSource struct {
 // openField finds where a subscription to a Field stands: at its cursor, or else
 // now.
 func (s *Server) openField(ctx context.Context, sub *subscription, op field.Op) (source, *jsonrpc.Error) {
-	name, params, bad := fieldParams(sub.members)
-	if bad != nil {
-		return nil, invalidParams("/arguments"+bad.path, bad.reason)
+	name, params, err := fieldParams(op, sub.members)
+	if err == nil {
+		err = sub.caller.mayUse(ctx, s.opts.Fields, name, op, params)
 	}
-	if bad := sub.caller.mayUse(name, "agent", sub.members); bad != nil {
-		return nil, bad
+	if err != nil {
+		return nil, s.subscribeError(ctx, sub.method, err)
 	}
 	var from *feed.FieldCursor
 	if sub.cursor != nil {
@@ -107,6 +107,10 @@ func (f *fieldSource) resume(ctx context.Context, from *feed.FieldCursor, now fi
 
 // subscribeError tells what the Field does not take from what it cannot do now.
 func (s *Server) subscribeError(ctx context.Context, method string, err error) *jsonrpc.Error {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return wire
+	}
 	var refused *field.Error
 	if !errors.As(err, &refused) {
 		return s.internal(ctx, method, err)

@@ -7,64 +7,59 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"attend/internal/field"
 	"attend/internal/fields"
 )
 
-// defaultField is the Field of those who name none.
-const defaultField = "default"
-
 // fieldTool is a tool that carries out one operation of the Field's protocol.
 type fieldTool struct {
 	op          field.Op
 	title       string
 	description string
-	agent       string // the argument that says for whom the caller speaks; "" for none
-	destructive bool   // it takes away what others could see
-	idempotent  bool   // doing it again changes nothing more
+	destructive bool // it takes away what others could see
+	idempotent  bool // doing it again changes nothing more
 }
 
 // fieldTable are the tools of the Field.
 func fieldTable() []fieldTool {
 	return []fieldTool{
 		{
-			op: field.OpRegister, title: "Tell the Field who you are", agent: "id", idempotent: true,
+			op: field.OpRegister, title: "Tell the Field who you are", idempotent: true,
 			description: "Tells the Field your id and your role, so that entries of agents in a like role count for more to you, and yours to them. " +
 				"Call it once as you begin. It is optional: whoever is not registered may do everything else. Registering again replaces your role.",
 		},
 		{
-			op: field.OpDeregister, title: "Take your role out of the Field", agent: "id", destructive: true, idempotent: true,
+			op: field.OpDeregister, title: "Take your role out of the Field", destructive: true, idempotent: true,
 			description: "Ends what field_register began: your role no longer counts. Your entries and drafts stay. " +
 				"Call it when you are done for good; there is no need to.",
 		},
 		{
-			op: field.OpWrite, title: "Write what you know into the Field", agent: "agent",
+			op: field.OpWrite, title: "Write what you know into the Field",
 			description: "Writes an entry that other agents see at once: a finding, a decision, a figure. entry is a JSON object with a topic and plain values; " +
 				"intent says why you write it. Entries of one topic that differ in a value are a conflict, which field_reckon shows to others. " +
 				"If the answer is lost, look with field_read before you write again.",
 		},
 		{
-			op: field.OpRead, title: "Look entries up in the Field", agent: "caller", idempotent: true,
+			op: field.OpRead, title: "Look entries up in the Field", idempotent: true,
 			description: "Returns entries in the order in which they were written, those retracted and superseded too, with their ids and status. " +
 				"query names keys of entry and the values that they must have. Use it to look something up, or to find the id of an entry; " +
 				"to learn what matters to your work use field_attune.",
 		},
 		{
-			op: field.OpAttune, title: "Get what is relevant to you", agent: "agent", idempotent: true,
+			op: field.OpAttune, title: "Get what is relevant to you", idempotent: true,
 			description: "Returns the entries of other agents that are most relevant to you now, best first, each with its score and why. " +
 				"Say who you are and the topic that you work on; there is no query to write. Your own entries are left out, your drafts are in. " +
 				"Call it before you start on something.",
 		},
 		{
-			op: field.OpReckon, title: "Get what is relevant, and what contradicts", agent: "agent", idempotent: true,
+			op: field.OpReckon, title: "Get what is relevant, and what contradicts", idempotent: true,
 			description: "As field_attune, and names each pair of those entries that contradict each other, by the keys in which they differ. " +
 				"Call it before you act on what others have written, or settle a question; which of the two is right is for you to find out.",
 		},
 		{
-			op: field.OpDraft, title: "Keep a draft that only you see", agent: "agent",
+			op: field.OpDraft, title: "Keep a draft that only you see",
 			description: "Keeps an entry that nobody but you sees, until you commit or discard it. It counts in your own field_attune and field_reckon, " +
 				"so that you can see what it would contradict before others do. Keep the draft_id of the answer.",
 		},
@@ -79,12 +74,12 @@ func fieldTable() []fieldTool {
 				"DRAFT_NOT_FOUND says that it was committed or discarded before.",
 		},
 		{
-			op: field.OpRetract, title: "Take back an entry of your own", agent: "agent", destructive: true, idempotent: true,
+			op: field.OpRetract, title: "Take back an entry of your own", destructive: true, idempotent: true,
 			description: "Takes back an entry that you wrote, when it is wrong and nothing takes its place; intent says why. " +
 				"It is no longer relevant to anybody and contradicts nothing, and field_read still shows it. Only its author can: RETRACT_NOT_AUTHORIZED otherwise.",
 		},
 		{
-			op: field.OpSupersede, title: "Put a better entry in the place of one", agent: "agent", destructive: true,
+			op: field.OpSupersede, title: "Put a better entry in the place of one", destructive: true,
 			description: "Writes an entry that takes the place of another, yours or not: use it to correct a value or to settle a conflict. " +
 				"superseding_id is the id of the old entry; field_read shows both, each with the id of the other.",
 		},
@@ -125,14 +120,11 @@ func (s *Server) fieldTools() []*tool {
 // callField carries out an operation. The Field judges its parameters, since
 // its protocol has a code for each way in which they can be wrong.
 func (s *Server) callField(ctx context.Context, caller *Caller, row *fieldTool, members map[string]json.RawMessage) (*answered, error) {
-	name, params, bad := fieldParams(members)
-	if bad != nil {
-		return nil, bad
+	name, params, err := fieldParams(row.op, members)
+	if err != nil {
+		return nil, err
 	}
-	if bad := caller.mayUse(name, row.agent, members); bad != nil {
-		return nil, bad
-	}
-	if err := s.mayEndDraft(ctx, caller, name, row.op, members); err != nil {
+	if err := caller.mayUse(ctx, s.opts.Fields, name, row.op, params); err != nil {
 		return nil, err
 	}
 	result, err := s.opts.Fields.Do(ctx, name, row.op, params)
@@ -147,68 +139,28 @@ func (s *Server) callField(ctx context.Context, caller *Caller, row *fieldTool, 
 }
 
 // fieldParams takes the Field's name out of the arguments. What is left are the
-// parameters of an operation.
-func fieldParams(members map[string]json.RawMessage) (name string, params json.RawMessage, bad *fault) {
-	name = defaultField
-	if bad := member(members, "field", &name); bad != nil {
-		return "", nil, &fault{"/field", "must be a string: the name of a Field"}
+// parameters of an operation, each as it came.
+func fieldParams(op field.Op, members map[string]json.RawMessage) (name string, params json.RawMessage, err error) {
+	name, err = fields.Name(op, members["field"])
+	if err != nil {
+		return "", nil, err
 	}
-	if name == "" {
-		name = defaultField
-	}
-	rest := maps.Clone(members)
+	rest := make(map[string]json.RawMessage, len(members))
+	maps.Copy(rest, members)
 	delete(rest, "field")
-	if rest == nil {
-		rest = map[string]json.RawMessage{}
-	}
-	params, err := verbatim(rest)
-	if err != nil {
-		return "", nil, &fault{"", "cannot be read: " + err.Error()}
-	}
-	return name, params, nil
+	params, err = verbatim(rest)
+	return name, params, err
 }
 
-// mayUse tells whether the caller may use a Field and speak for the agent that
-// an argument names; "" is the one who names none. What is no name of an agent
-// is refused by the Field.
-func (c *Caller) mayUse(name, argument string, members map[string]json.RawMessage) *jsonrpc.Error {
-	if c.MayField != nil && !c.MayField(name) {
-		return forbidden("field", "the Field %q is not yours to use", name)
+// mayUse tells whether the caller may carry out an operation on a Field, or
+// follow it. What is not granted is an error of the protocol.
+func (c *Caller) mayUse(ctx context.Context, drafts fields.Drafts, name string, op field.Op, params json.RawMessage) error {
+	err := c.Fields.Check(ctx, drafts, name, op, params)
+	var denied *fields.Denied
+	if errors.As(err, &denied) {
+		return forbidden(denied.What, "%s", denied)
 	}
-	if c.MayAgent == nil || argument == "" {
-		return nil
-	}
-	var agent string
-	if raw, ok := members[argument]; ok && json.Unmarshal(raw, &agent) != nil {
-		return nil
-	}
-	if agent == "" && argument == "caller" {
-		return nil // it sees what everybody sees
-	}
-	if !c.MayAgent(agent) {
-		return forbidden("agent", "you may not speak for the agent %q", agent)
-	}
-	return nil
-}
-
-// mayEndDraft lets those who speak for some agents alone commit and discard the
-// drafts of these, whatever agent the call names.
-func (s *Server) mayEndDraft(ctx context.Context, caller *Caller, name string, op field.Op, members map[string]json.RawMessage) error {
-	if caller.MayAgent == nil || op != field.OpCommit && op != field.OpDiscard {
-		return nil
-	}
-	var id string
-	if json.Unmarshal(members["draft_id"], &id) != nil {
-		return nil // the Field says what is wrong with it
-	}
-	agent, ok, err := s.opts.Fields.DraftAgent(ctx, name, id)
-	if err != nil {
-		return err
-	}
-	if ok && !caller.MayAgent(agent) {
-		return forbidden("agent", "the draft %q is not of an agent for whom you may speak", id)
-	}
-	return nil
+	return err
 }
 
 // fieldRefusal is an error of the Field's protocol as the structured content of

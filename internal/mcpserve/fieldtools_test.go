@@ -206,8 +206,10 @@ func TestFieldTools_Refusals(t *testing.T) {
 	if got, out := d.use(modern, "field_write", `{"entry":{},"intent":"short"}`); out["details"] == nil {
 		t.Errorf("no details: %s", got.Out)
 	}
-	if got, out := d.use(modern, "field_read", `{"field":7}`); !got.IsError || out != nil || !strings.Contains(got.Content[0].Text, "/field") {
-		t.Errorf("a Field that is a number: %v", got)
+	for op, code := range map[string]string{"read": "INVALID_QUERY", "write": "INVALID_ENTRY"} {
+		if got, out := d.use(modern, "field_"+op, `{"field":7}`); !got.IsError || out["code"] != code || !strings.Contains(got.Content[0].Text, "field is not a text") {
+			t.Errorf("%s in a Field that is a number: %v", op, got)
+		}
 	}
 	if got, out := d.use(modern, "field_read", `7`); !got.IsError || out != nil {
 		t.Errorf("arguments that are a number: %v", got)

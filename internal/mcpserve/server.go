@@ -41,12 +41,9 @@ type Caller struct {
 	// May tells whether the caller has a right in a scope, or, for the scope
 	// "", whether it has the right at all. Nil grants everything.
 	May func(right, scope string) bool
-	// MayField tells whether the caller may use a Field at all; what it may do
-	// there its rights say. Nil grants every Field.
-	MayField func(name string) bool
-	// MayAgent tells whether the caller may speak in a Field for an agent; "" is
-	// nobody, as whoever leaves the agent out. Nil grants every agent.
-	MayAgent func(agent string) bool
+	// Fields says which Fields the caller may use, and for which agents it may
+	// speak there.
+	Fields fields.Access
 	// Revoked is closed when the caller's rights end: its token was taken away
 	// or has expired. Streams that are open end then. Nil: never.
 	Revoked <-chan struct{}
@@ -98,8 +95,7 @@ type Flusher interface {
 type Fields interface {
 	Do(ctx context.Context, name string, op field.Op, params json.RawMessage) (any, error)
 	Subscribe(ctx context.Context, op field.Op, name string, params json.RawMessage) (*fields.Subscription, error)
-	// DraftAgent tells whose draft that is; without ok there is none.
-	DraftAgent(ctx context.Context, name, id string) (agent string, ok bool, err error)
+	fields.Drafts
 }
 
 // Options are what a Server is made of. Reader, Consumers, Streams, Push, Flush,
