@@ -128,6 +128,24 @@ func TestAppend_AReplicaThatStopsLetsGoOfTheHead(t *testing.T) {
 	}
 }
 
+// TestSaveStates_TheFirstBlockOfAPlaceCounts, also within one call.
+func TestSaveStates_TheFirstBlockOfAPlaceCounts(t *testing.T) {
+	s := open(t, servers.Database(t), postgres.Options{Migrate: true})
+	f := claim(t, s, "one", time.Minute).Fences[engine.Shard("a")]
+	row := store.StateRow{Scope: "a", Position: 1, Format: engine.Format, Blocks: []store.Block{{Seq: 1, Body: []byte("old")}}}
+	for i := range 40 {
+		row.Blocks = append(row.Blocks, store.Block{Seq: 9, Body: fmt.Append(nil, i)})
+	}
+	row.DropBlocksBefore = 2
+	if err := s.SaveStates(t.Context(), f, []store.StateRow{row, row}, 0); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.LoadState(t.Context(), "a")
+	if err != nil || len(got.Blocks) != 1 || string(got.Blocks[0].Body) != "0" {
+		t.Errorf("blocks %+v, %v", got.Blocks, err)
+	}
+}
+
 // TestAppend_ThroughThreeStores has 32 producers append to one scope through
 // three replicas, beside an owner. No producer meets a conflict, each reader
 // sees one log, and what was answered before a call began stands before it.

@@ -93,12 +93,15 @@ func (s *Store) queueStates(out *pgx.Batch, rows []store.StateRow) (rest []store
 		scopes, positions, wakes = append(scopes, scope), append(positions, int64(r.Position)), append(wakes, int64(r.WakeAt))
 		lives, formats, bodies = append(lives, r.Live), append(formats, int32(r.Format)), append(bodies, notNull(r.Body)) //nolint:gosec // counted by hand
 		drops = append(drops, r.DropBlocksBefore)
+		had := make(map[int64]bool, len(r.Blocks))
 		for j := range r.Blocks {
-			// What the row drops is not added first: the statement that drops sees
-			// what stood before.
-			if b := &r.Blocks[j]; b.Seq >= r.DropBlocksBefore {
+			// Of two blocks in one place the first counts, and what the row drops is
+			// not added first: the statement has no order of its own.
+			b := &r.Blocks[j]
+			if b.Seq >= r.DropBlocksBefore && !had[b.Seq] {
 				blockScopes, seqs, blocks = append(blockScopes, scope), append(seqs, b.Seq), append(blocks, notNull(b.Body))
 			}
+			had[b.Seq] = true
 		}
 	}
 	out.Queue(s.names.sql(writeStates), scopes, positions, wakes, lives, formats, bodies, blockScopes, seqs, blocks, drops)
