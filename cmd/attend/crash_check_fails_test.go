@@ -168,6 +168,10 @@ func TestCrashCheck_AcceptsWhatIsRight(t *testing.T) {
 		t.Errorf("findings in a log that is right:\n%s", found.report())
 	}
 	want := totals{records: len(s.log), acked: 10, refused: 1, shed: 5, windows: 4, decisions: 4, lag: 53 * time.Millisecond}
+	if sum.latest == nil {
+		t.Error("no window is the latest")
+	}
+	sum.latest = nil
 	if sum != want {
 		t.Errorf("totals %+v, want %+v", sum, want)
 	}
