@@ -29,6 +29,12 @@ func (l *ledger) apply(s *folded, r *engine.Record) {
 	switch {
 	case out.Diverged != "":
 		l.add("diverged", "position %d, scope %q: %s", r.Position, r.Scope, out.Diverged)
+	case r.Step != nil && r.Step.Kind == engine.StepRequeue:
+		id := r.Step.Requeue.DeadLetter
+		if out.Ignored != l.requeued[id] {
+			l.add("requeue", "position %d: dead letter %s was requeued before: %v, and the fold ignores it: %v", r.Position, id, l.requeued[id], out.Ignored)
+		}
+		l.requeued[id] = true
 	case out.Ignored:
 		l.add("diverged", "position %d, scope %q: a %s step that nothing waits for", r.Position, r.Scope, r.Step.Kind)
 	case out.Duplicate:

@@ -40,6 +40,9 @@ func (l *ledger) step(r *engine.Record) {
 		return
 	}
 	if st.Kind == engine.StepRequeue {
+		if l.requeued[st.Requeue.DeadLetter] {
+			return // the second word changes nothing: apply checks that
+		}
 		w.final, w.attempt, w.cut, w.failed = nil, 0, false, nil
 		return
 	}
