@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -140,6 +141,13 @@ func replicaHalted(t *testing.T, f *fleet) {
 	if !bytes.Contains(log, []byte("shards of the replicas")) || !bytes.Contains(log, []byte("lost=")) {
 		t.Error("its log does not say that it has lost shards")
 	}
+	eventually(t, time.Minute, "the metrics do not tell who owns the shards", func() bool {
+		sum := 0
+		for _, r := range f.replicas {
+			sum += r.shardsOwned(t)
+		}
+		return sum == engine.Shards
+	})
 	mine := f.scopesOf(r, 1)[0]
 	other.post(t, mine, "act.flush")
 	eventually(t, time.Minute, "a replica that came back decides nothing", func() bool { return f.steps(r) > wrote })
@@ -150,6 +158,18 @@ func replicaHalted(t *testing.T, f *fleet) {
 func (f *fleet) steps(r *replica) int {
 	f.t.Helper()
 	return f.ask("SELECT count(*) FROM "+f.prefix+"saw_steps WHERE writer = $1", r.name)
+}
+
+// shardsOwned is what a replica's own metrics say.
+func (r *replica) shardsOwned(t *testing.T) (n int) {
+	t.Helper()
+	_, body, _ := r.call(t, http.MethodGet, "/metrics", "")
+	for text := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(text, "attend_shards_owned "); ok {
+			n, _ = strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	return n
 }
 
 // Thirty-two producers write to one scope, through any replica.
