@@ -29,8 +29,12 @@ func TestReplicas(t *testing.T) {
 		name string
 		test func(t *testing.T, f *fleet)
 	}{
-		{"killed", replicaKilled}, {"stopped", replicaStopped}, {"halted", replicaHalted}, {"one scope", replicasOneScope},
-		{"without a database", replicasWithoutDatabase}, {"cut off", replicasCutOff},
+		{"killed", replicaKilled},
+		{"stopped", replicaStopped},
+		{"halted", replicaHalted},
+		{"one scope", replicasOneScope},
+		{"without a database", replicasWithoutDatabase},
+		{"cut off", replicasCutOff},
 	} {
 		if !t.Run(one.name, func(t *testing.T) { one.test(t, f) }) {
 			return // the fleet is in no known state
