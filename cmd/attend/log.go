@@ -27,7 +27,7 @@ func newLog(p *process) *cobra.Command {
 		Args:  takes(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLogExport(p), newLogImport(p))
+	cmd.AddCommand(newLogExport(p), newLogImport(p), newLogEpoch(p))
 	return cmd
 }
 

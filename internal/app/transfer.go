@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"attend/internal/config"
 	"attend/internal/store"
@@ -80,4 +81,22 @@ func openAlone(ctx context.Context, s config.Store, o postgres.Options) (opened 
 		return nil, fmt.Errorf("open %s: %w", s, err)
 	}
 	return opened, nil
+}
+
+// NewEpoch gives the log of a store another epoch. No daemon may have it open.
+func NewEpoch(ctx context.Context, s config.Store) error {
+	if s.Kind == config.StoreSQLite {
+		if _, err := os.Stat(s.File); err != nil { // opening would make it
+			return fmt.Errorf("open %s: %w", s, err)
+		}
+	}
+	opened, err := openAlone(ctx, s, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	epochs, ok := opened.(interface{ NewEpoch(ctx context.Context) error })
+	if !ok {
+		return errors.Join(fmt.Errorf("%s: the epoch of this kind of store cannot be changed", s), opened.Close())
+	}
+	return errors.Join(epochs.NewEpoch(ctx), opened.Close())
 }

@@ -28,7 +28,7 @@ type op struct {
 
 func drawOps(rt *rapid.T) []op {
 	var ops []op
-	for i := range rapid.IntRange(5, 40).Draw(rt, "ops") {
+	for i := range rapid.IntRange(5, 30).Draw(rt, "ops") {
 		o := op{
 			what:  rapid.SampledFrom([]string{"push", "push", "push", "again", "flush", "requeue", "restart", "wait"}).Draw(rt, "op"),
 			scope: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "scope"),
@@ -65,7 +65,7 @@ func play(t *testing.T, ops []op, rounds, model bool) (h history) {
 			s.DedupMs, s.WaitHorizonMs, s.MaxWindowMs, s.MaxEvents = 5000, 20_000, 10_000, 6
 		})
 		w.keep.Events, w.keep.Steps = 2*time.Second, 15*time.Second
-		w.opt.CheckpointInterval, w.opt.CheckpointRecords = 500*time.Millisecond, 5
+		w.opt.CheckpointInterval, w.opt.CheckpointRecords = 3*time.Second, 5
 		w.keep.Batch = 3
 		w.start()
 		for _, o := range ops {
