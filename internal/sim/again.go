@@ -116,10 +116,9 @@ func story(log []engine.Record, scope string) []string {
 //     record's;
 //   - a flush call or a policy came while the start of a call was on its way into
 //     the log, which then offers, or obeys, what stood before that;
-//   - a daemon that was about to be replaced asked its judge under a policy whose
-//     judge is pure.
+//   - a window that an earlier judge left in the slot was judged by a call of a
+//     pure one: a replay has it answer at once, and the call may have failed.
 func (l *ledger) within(scope string) bool {
-	replaced := l.plan.Replicas > 0 || slices.ContainsFunc(l.plan.Ops, func(o Op) bool { return o.Verb == Replace })
 	input, policy, extra := engine.Time(-1), l.rules.Latest(), false
 	for i := range l.records {
 		r := &l.records[i]
@@ -133,7 +132,7 @@ func (l *ledger) within(scope string) bool {
 		if c := r.Step.Call; c != nil {
 			extra = c.Extra
 			policy = l.rules.Numbered(c.Policy)
-			if l.scopes[scope].raced || replaced && pureJudges()[c.Judge] != nil {
+			if l.scopes[scope].raced || pureJudges()[c.Judge] != nil {
 				return false
 			}
 		}
