@@ -94,7 +94,9 @@ func NewEpoch(ctx context.Context, s config.Store) error {
 	if err != nil {
 		return err
 	}
-	epochs, ok := opened.(interface{ NewEpoch(ctx context.Context) error })
+	epochs, ok := opened.(interface {
+		NewEpoch(ctx context.Context) error
+	})
 	if !ok {
 		return errors.Join(fmt.Errorf("%s: the epoch of this kind of store cannot be changed", s), opened.Close())
 	}

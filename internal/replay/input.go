@@ -39,7 +39,8 @@ type Summary struct {
 //   - a record of `attend log export`: events with their stamps, kinds and
 //     policies, and what came from outside (flush calls, gaps, policies,
 //     silences, requeues). What the daemon itself wrote is left out: it is what
-//     the replay finds.
+//     the replay finds. What a whole export holds beside the records is left
+//     out too.
 type Reader struct {
 	// Fresh ignores the policies of an exported log, and the kinds that it gave
 	// its events: those in force are asked.
@@ -61,6 +62,19 @@ type line struct {
 	SeenAt jsontext.Value `json:"seenAt"`
 	Data   jsontext.Value `json:"data"`
 	Text   string         `json:"text"`
+
+	// Of a whole export, beside its records.
+	AttendLog int            `json:"attendLog"`
+	Aside     jsontext.Value `json:"aside"`
+	State     jsontext.Value `json:"state"`
+	Row       jsontext.Value `json:"row"`
+	Change    jsontext.Value `json:"change"`
+	End       jsontext.Value `json:"end"`
+}
+
+// beside reports whether the line is no record, but belongs to an exported log.
+func (l *line) beside() bool {
+	return l.AttendLog > 0 || len(l.Aside)+len(l.State)+len(l.Row)+len(l.Change)+len(l.End) > 0 && l.Name == "" && l.Flush == nil
 }
 
 // event is an event in a line of an exported log.
@@ -71,6 +85,7 @@ type event struct {
 	Policy uint32         `json:"policy"`
 	At     *engine.Time   `json:"at"`
 	Data   jsontext.Value `json:"data"`
+	Bytes  []byte         `json:"dataBytes"` // in its place, in a whole export
 	Text   string         `json:"text"`
 }
 
@@ -83,6 +98,9 @@ func (r Reader) Read(name string, in io.Reader, take func(Input) error) (Summary
 		// Duplicate names inside data are the producer's affair.
 		if err := json.Unmarshal(b, &l, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 			return fmt.Errorf("not a line that replay can read: %w", err)
+		}
+		if l.beside() {
+			return nil
 		}
 		input, ok, err := r.input(&l, n, &sum)
 		if err != nil || !ok {
@@ -173,6 +191,9 @@ func (r Reader) exported(l *line) (in Input, ok bool, err error) {
 	in.Scope = l.Scope
 	if e := l.Event; e != nil {
 		in.Event = &engine.Event{ID: e.ID, Name: e.Name, Kind: e.Kind, Policy: e.Policy, At: e.At, Data: []byte(e.Data), Text: e.Text}
+		if len(e.Bytes) > 0 {
+			in.Event.Data = e.Bytes
+		}
 		if r.Fresh {
 			in.Event.Kind, in.Event.Policy = 0, 0
 		}

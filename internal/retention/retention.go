@@ -125,7 +125,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		if !report.idle() {
 			k.log.Info("the log was shortened", "events", report.Events, "steps", report.Steps, "aside", report.Aside, "released", report.Released,
-				"scopes", report.Forgotten, "eventsAfter", report.Kept.Events, "stepsAfter", report.Kept.Steps, "took", time.Since(start))
+				"scopes", report.Forgotten, "events_after", report.Kept.Events, "steps_after", report.Kept.Steps, "took", time.Since(start))
 		}
 		switch {
 		case err == nil, errors.Is(err, store.ErrFenced): // another has taken over

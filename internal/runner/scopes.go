@@ -182,7 +182,7 @@ func (r *Runner) readState(ctx context.Context, name string) (*engine.State, eng
 		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
 	}
 	if err != nil {
-		r.log.Error("a stored state is damaged; it is made again from the log", "scope", name, "error", err)
+		r.log.Error("a stored state is damaged; it is made again from what the log still holds", "scope", name, "error", err)
 		state, err = r.refold(ctx, name)
 		return state, 0, err
 	}

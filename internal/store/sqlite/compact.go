@@ -103,8 +103,10 @@ func (s *session) compact(ctx context.Context, c *store.Compaction, before store
 	}{
 		{&done.Aside, "INSERT INTO aside (" + eventColumns + ") SELECT " + eventColumns + " FROM events WHERE position IN (SELECT value FROM json_each(?))", []any{string(keep)}},
 		{&done.Events, "DELETE FROM events WHERE position <= ?", []any{int64(done.Kept.Events)}},
-		{&done.Steps, "DELETE FROM steps WHERE position > ? AND position <= ? AND kind NOT IN (?, ?)",
-			[]any{int64(before.Steps), int64(done.Kept.Steps), string(engine.StepPolicy), string(engine.StepSilence)}},
+		{
+			&done.Steps, "DELETE FROM steps WHERE position > ? AND position <= ? AND kind NOT IN (?, ?)",
+			[]any{int64(before.Steps), int64(done.Kept.Steps), string(engine.StepPolicy), string(engine.StepSilence)},
+		},
 		{&done.Released, "DELETE FROM aside WHERE position IN (SELECT value FROM json_each(?))", []any{string(release)}},
 	} {
 		result, err := s.conn.ExecContext(ctx, x.query, x.args...)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"slices"
+	"sync"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -80,6 +81,7 @@ func compactCases() []testCase {
 		}},
 		{"WhatIsOldIsDeleted", whatIsOldIsDeleted},
 		{"WhatIsNamedStaysReadable", whatIsNamedStaysReadable},
+		{"WhatIsNamedIsReadableAtEveryInstant", whatIsNamedIsReadableAtEveryInstant},
 		{"ACallIsBounded", func(e *env) {
 			e.tenEntries()
 			f := e.own()
@@ -267,4 +269,48 @@ func aForgottenScopeLeavesNothing(e *env) {
 	if _, err := drop(f, store.StateAt{Scope: "c", Position: 7}); !errors.Is(err, store.ErrFenced) {
 		e.Errorf("the owner before: %v", err)
 	}
+}
+
+// whatIsNamedIsReadableAtEveryInstant: a reader of an event that stays never
+// finds it in neither place, and finds what is missing from the log behind the
+// mark.
+func whatIsNamedIsReadableAtEveryInstant(e *env) {
+	const entries = 300
+	named := []engine.Position{3, 77, 78, 400, 899}
+	for range entries {
+		e.write(store.Entry{Events: events("a", 3)})
+	}
+	f := e.own()
+	e.save(f, 3*entries)
+	done := make(chan struct{})
+	var reading sync.WaitGroup
+	for range 3 {
+		reading.Go(func() {
+			for ended := false; !ended; {
+				select {
+				case <-done:
+					ended = true
+				default:
+				}
+				if rs, err := e.s.Events(e.Context(), named); err != nil || len(rs) != len(named) {
+					e.Errorf("%d of %d events are readable (%v)", len(rs), len(named), err)
+					return
+				}
+				rs, err := e.s.Read(e.Context(), 0, 1)
+				if err != nil {
+					e.Errorf("read: %v", err)
+					return
+				}
+				kept, err := e.compactor().Kept(e.Context()) // after the read
+				if err != nil || len(rs) > 0 && rs[0].Position > kept.Events+1 {
+					e.Errorf("the log begins at %d, and the mark is %d (%v)", rs[0].Position, kept.Events, err)
+					return
+				}
+			}
+		})
+	}
+	e.compact(f, store.Compaction{Events: 3*entries - 1, Steps: 3*entries - 1, Keep: named, Limit: 20})
+	close(done)
+	reading.Wait()
+	e.same("side table", e.aside(0, 10), named)
 }
