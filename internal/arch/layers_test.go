@@ -27,7 +27,11 @@ var layers = []layer{
 	},
 	{
 		"vocabulary", "cursors and problems are the same words over HTTP and MCP",
-		[]string{"internal/feed", "internal/fields", "internal/problem"},
+		[]string{"internal/feed", "internal/fields", "internal/guard", "internal/problem"},
+	},
+	{
+		"services", "what goes on behind an adapter, when nobody calls, is held and tested without it",
+		[]string{"internal/mcpserve/webhook"},
 	},
 	{
 		"adapters", "an adapter that knows another cannot be replaced or tested alone: it says what it needs in a small interface of its own",
