@@ -4,14 +4,26 @@ import "slices"
 
 // Attune returns the visible entries that are most relevant to the agent that
 // asks, best first (field contract, 2).
-func (s *State) Attune(q *Query, set Settings) []Scored {
+func (s *State) Attune(q *Query, set Settings) []Scored { return s.attune(q, set).Entries }
+
+func (s *State) attune(q *Query, set Settings) Attuned {
 	v := s.view(q, set)
-	ranked := v.rank(q.MaxUnits)
-	out := make([]Scored, len(ranked))
-	for i, r := range ranked {
-		out[i] = v.scored(r)
+	ranked, more := v.cut(q)
+	return Attuned{Entries: v.scoredAll(ranked), More: more, Epoch: s.epoch}
+}
+
+// cut returns the records that the question is answered with. Where it asked for
+// more than is given, more tells if there was more: one record beyond the
+// bound shows it.
+func (v *view) cut(q *Query) (ranked []*record, more bool) {
+	if !q.Beyond {
+		return v.rank(q.MaxUnits), false
 	}
-	return out
+	ranked = v.rank(q.MaxUnits + 1)
+	if len(ranked) > q.MaxUnits {
+		return ranked[:q.MaxUnits], true
+	}
+	return ranked, false
 }
 
 // rank returns the best most records, by score and then by epoch. It is what

@@ -7,9 +7,12 @@ import "encoding/json"
 
 func (x *decider) draft() (*record, error) {
 	id := x.in.value("draft_id")
+	if id.kind != kindString || id.text == "" {
+		return nil, refuse(DraftNotFound, "%s needs draft_id: the id that draft gave", x.in.op)
+	}
 	r, ok := x.s.drafts[id.text]
-	if id.kind != kindString || !ok {
-		return nil, refuse(DraftNotFound, "%s needs draft_id: that of a draft which is neither committed nor discarded", x.in.op)
+	if !ok {
+		return nil, refuse(DraftNotFound, "%s: there is no draft %q: it was committed or discarded before, or never was", x.in.op, shortened(id.text))
 	}
 	return r, nil
 }
@@ -68,7 +71,7 @@ func (x *decider) retract() (*Decision, error) {
 	}
 	n, ok := x.s.byID[id]
 	if !ok {
-		return nil, refuse(EntryNotFound, "retract: there is no entry %q", id)
+		return nil, refuse(EntryNotFound, "retract: there is no entry %q", shortened(id))
 	}
 	r := x.s.list.at(n)
 	if r.agent == 0 || x.s.agents[r.agent].name != agent {
@@ -118,7 +121,7 @@ func (x *decider) supersede() (*Decision, error) {
 func (x *decider) tail(id string) (*record, error) {
 	n, ok := x.s.byID[id]
 	if !ok {
-		return nil, refuse(EntryNotFound, "supersede: there is no entry %q", id)
+		return nil, refuse(EntryNotFound, "supersede: there is no entry %q", shortened(id))
 	}
 	r := x.s.list.at(n)
 	if r.chain != 0 {

@@ -88,7 +88,9 @@ type Done struct{}
 // Attuned answers attune.
 type Attuned struct {
 	Entries []Scored `json:"entries"`
-	Epoch   int64    `json:"epoch"` // State.Epoch
+	// More is set when max_units was above MaxAttuned, and there is more.
+	More  bool  `json:"more,omitempty"`
+	Epoch int64 `json:"epoch"` // State.Epoch
 }
 
 // Reckoned answers reckon.
@@ -97,8 +99,10 @@ type Reckoned struct {
 	Conflicts []Conflict `json:"conflicts"`
 	// MoreConflicts is set when MaxConflicts were found before every pair had
 	// been compared.
-	MoreConflicts bool  `json:"more_conflicts,omitempty"`
-	Epoch         int64 `json:"epoch"` // State.Epoch
+	MoreConflicts bool `json:"more_conflicts,omitempty"`
+	// More is set when max_units was above MaxReckoned, and there is more.
+	More  bool  `json:"more,omitempty"`
+	Epoch int64 `json:"epoch"` // State.Epoch
 }
 
 // Page answers read.

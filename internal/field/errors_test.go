@@ -175,6 +175,7 @@ func TestRefusals_OfQuestions(t *testing.T) {
 			{`{"agent":"mara","max_units":-1}`, field.InvalidQuery},
 			{`{"agent":"mara","max_units":-0.5}`, field.InvalidQuery},
 			{`{"agent":"mara","max_units":2.7}`, field.InvalidQuery},
+			{`{"agent":"mara","max_units":20000.5}`, field.InvalidQuery},
 			{`{"agent":"mara","max_units":"2"}`, field.InvalidQuery},
 			{`{"agent":"mara","max_units":null}`, ""},
 			{`{"agent":"mara","max_units":2.0}`, ""},
@@ -245,6 +246,14 @@ func TestError(t *testing.T) {
 	e := refused(field.OpAttune, `{"agent":"mara","topics":["reef"]}`)
 	equal(t, "an unknown parameter", e.Error(),
 		`INVALID_QUERY: attune has no parameter "topics": it has agent, topic, role, max_units, only_topic`)
+	e = refused(field.OpReckon, `{"agent":"mara","conflictsOnly":true}`)
+	equal(t, "a parameter of subscriptions alone", e.Error(),
+		`INVALID_QUERY: reckon has no parameter "conflictsOnly": it has agent, topic, role, max_units, only_topic, deep`)
+	e = refused(field.OpDiscard, `{"draft_id":"e7","intent":"0123456789"}`)
+	equal(t, "a draft that there is not", e.Error(),
+		`DRAFT_NOT_FOUND: discard: there is no draft "e7": it was committed or discarded before, or never was`)
+	e = refused(field.OpCommit, `{}`)
+	equal(t, "no draft is named", e.Error(), `DRAFT_NOT_FOUND: commit needs draft_id: the id that draft gave`)
 }
 
 func TestDecide_Mistakes(t *testing.T) {

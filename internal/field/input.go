@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,13 +14,24 @@ import (
 // that are the same for all; the order of checks is the caller's.
 type input struct {
 	op     Op
+	known  []string          // parameters that there are
 	params map[string]string // JSON by name
 }
 
 func parseInput(op Op, params json.RawMessage) (*input, error) {
-	absent := op.spec().absent
+	return parse(&input{op: op, known: op.spec().params}, params)
+}
+
+// parsePushed is parseInput for a subscription.
+func parsePushed(op Op, params json.RawMessage) (*input, error) {
+	spec := op.spec()
+	return parse(&input{op: op, known: slices.Concat(spec.params, spec.pushed)}, params)
+}
+
+func parse(in *input, params json.RawMessage) (*input, error) {
+	op, absent := in.op, in.op.spec().absent
 	text := bytes.TrimSpace(params)
-	in := &input{op: op, params: make(map[string]string)}
+	in.params = make(map[string]string)
 	switch {
 	case len(text) == 0 || string(text) == "null":
 		if op == OpRead {
@@ -37,13 +49,13 @@ func parseInput(op Op, params json.RawMessage) (*input, error) {
 	return in, nil
 }
 
-func (in *input) names() string { return strings.Join(in.op.spec().params, ", ") }
+func (in *input) names() string { return strings.Join(in.known, ", ") }
 
 // closed refuses parameters that the operation does not have. The Field's own
 // name may stand among them: who calls the rules has chosen the Field by it.
 func (in *input) closed() error {
 	for _, name := range slices.Sorted(maps.Keys(in.params)) {
-		if name != "field" && !slices.Contains(in.op.spec().params, name) {
+		if name != "field" && !slices.Contains(in.known, name) {
 			return refuse(in.op.spec().unknown, "%s has no parameter %q: it has %s", in.op, name, in.names())
 		}
 	}
@@ -102,22 +114,22 @@ func (in *input) flag(param string) (bool, error) {
 	return v.num == 1, nil
 }
 
-// count reads a whole number of at least 0; beyond limit it is the limit.
-func (in *input) count(param string, usual, limit int) (int, error) {
+// count reads a whole number of at least 0; one beyond limit is the limit.
+func (in *input) count(param string, usual, limit int) (n int, beyond bool, err error) {
 	v, ok := in.given(param)
 	switch {
 	case !ok:
-		return usual, nil
+		return usual, false, nil
 	case v.kind != kindNumber:
-		return 0, refuse(InvalidQuery, "%s of %s is not a number", param, in.op)
+		return 0, false, refuse(InvalidQuery, "%s of %s is not a number", param, in.op)
 	case v.num < 0:
-		return 0, refuse(InvalidQuery, "%s of %s is negative: want 0 or more", param, in.op)
-	case v.num >= float64(limit):
-		return limit, nil
-	case v.num != float64(int(v.num)):
-		return 0, refuse(InvalidQuery, "%s of %s is not a whole number", param, in.op)
+		return 0, false, refuse(InvalidQuery, "%s of %s is negative: want 0 or more", param, in.op)
+	case v.num != math.Trunc(v.num):
+		return 0, false, refuse(InvalidQuery, "%s of %s is not a whole number", param, in.op)
+	case v.num > float64(limit):
+		return limit, true, nil
 	}
-	return int(v.num), nil
+	return int(v.num), false, nil
 }
 
 // entry reads an entry's payload, without insignificant space.

@@ -49,6 +49,7 @@ func (o Op) known() bool { return o.spec().absent != "" }
 // opSpec is what all operations have in common, a row each.
 type opSpec struct {
 	params  []string // its parameters
+	pushed  []string // those that a subscription to it has beside them
 	absent  string   // the code when there is no object of parameters
 	unknown string   // the code when there is a parameter that it does not have
 }
@@ -56,25 +57,25 @@ type opSpec struct {
 func (o Op) spec() opSpec {
 	switch o {
 	case OpRegister:
-		return opSpec{[]string{"id", "role", "capabilities"}, AgentRequired, InvalidEntry}
+		return opSpec{[]string{"id", "role", "capabilities"}, nil, AgentRequired, InvalidEntry}
 	case OpDeregister:
-		return opSpec{[]string{"id"}, AgentRequired, InvalidEntry}
+		return opSpec{[]string{"id"}, nil, AgentRequired, InvalidEntry}
 	case OpWrite, OpDraft:
-		return opSpec{[]string{"entry", "intent", "agent"}, InvalidEntry, InvalidEntry}
+		return opSpec{[]string{"entry", "intent", "agent"}, nil, InvalidEntry, InvalidEntry}
 	case OpCommit:
-		return opSpec{[]string{"draft_id"}, DraftNotFound, InvalidEntry}
+		return opSpec{[]string{"draft_id"}, nil, DraftNotFound, InvalidEntry}
 	case OpDiscard:
-		return opSpec{[]string{"draft_id", "intent", "agent"}, DraftNotFound, InvalidEntry}
+		return opSpec{[]string{"draft_id", "intent", "agent"}, nil, DraftNotFound, InvalidEntry}
 	case OpRetract:
-		return opSpec{[]string{"id", "intent", "agent"}, EntryNotFound, InvalidEntry}
+		return opSpec{[]string{"id", "intent", "agent"}, nil, EntryNotFound, InvalidEntry}
 	case OpSupersede:
-		return opSpec{[]string{"superseding_id", "entry", "intent", "agent"}, EntryNotFound, InvalidEntry}
+		return opSpec{[]string{"superseding_id", "entry", "intent", "agent"}, nil, EntryNotFound, InvalidEntry}
 	case OpRead:
-		return opSpec{[]string{"query", "caller", "limit", "after"}, InvalidQuery, InvalidQuery}
+		return opSpec{[]string{"query", "caller", "limit", "after"}, nil, InvalidQuery, InvalidQuery}
 	case OpAttune:
-		return opSpec{[]string{"agent", "topic", "role", "max_units", "only_topic"}, AgentRequired, InvalidQuery}
+		return opSpec{[]string{"agent", "topic", "role", "max_units", "only_topic"}, nil, AgentRequired, InvalidQuery}
 	case OpReckon:
-		return opSpec{[]string{"agent", "topic", "role", "max_units", "only_topic", "deep", "conflictsOnly"}, AgentRequired, InvalidQuery}
+		return opSpec{[]string{"agent", "topic", "role", "max_units", "only_topic", "deep"}, []string{"conflictsOnly"}, AgentRequired, InvalidQuery}
 	default:
 		return opSpec{}
 	}

@@ -3,6 +3,7 @@ package field
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Query is what attune, reckon or read is asked.
@@ -16,11 +17,14 @@ type Query struct {
 	Topic    string  // the topic as text, for names and messages
 	Role     *string // nil: the agent's registered role counts
 	MaxUnits int     // 0: nothing
+	// Beyond says that more was asked for than the daemon gives: MaxUnits is
+	// what it gives, and the answer tells if there was more.
+	Beyond bool
 	// OnlyTopic hides entries of other topics also where scoring does not.
 	OnlyTopic bool
 	// Deep compares what stands within objects, too (reckon).
 	Deep bool
-	// ConflictsOnly leaves entries out of the answer (reckon).
+	// ConflictsOnly leaves entries out of what is pushed (reckon).
 	ConflictsOnly bool
 
 	topic value
@@ -58,12 +62,15 @@ func (in *input) question() (*Query, error) {
 // ParsePush is ParseQuery for a subscription to attune or reckon. What is left
 // out differs: a topic is then the only one, and of a reckoning only the
 // conflicts are told.
-func ParsePush(op Op, params json.RawMessage, set Settings) (*Query, error) {
-	q, err := ParseQuery(op, params, set)
+func ParsePush(op Op, params json.RawMessage, _ Settings) (*Query, error) {
+	if op != OpAttune && op != OpReckon {
+		return nil, fmt.Errorf("parse subscription: %q cannot be subscribed to: attune and reckon can", op)
+	}
+	in, err := parsePushed(op, params)
 	if err != nil {
 		return nil, err
 	}
-	in, err := parseInput(op, params)
+	q, err := in.query()
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +90,9 @@ func (s *State) Answer(q *Query, set Settings) (any, error) {
 	case OpRead:
 		return s.Read(q)
 	case OpReckon:
-		r := Reckoned{Epoch: s.epoch}
-		r.Entries, r.Conflicts, r.MoreConflicts = s.Reckon(q, set)
-		if q.ConflictsOnly {
-			r.Entries = []Scored{}
-		}
-		return r, nil
+		return s.reckon(q, set), nil
 	default:
-		return Attuned{Entries: s.Attune(q, set), Epoch: s.epoch}, nil
+		return s.attune(q, set), nil
 	}
 }
 
@@ -104,7 +106,7 @@ func (in *input) query() (*Query, error) {
 	if in.op == OpReckon {
 		most = MaxReckoned
 	}
-	if q.MaxUnits, err = in.count("max_units", DefaultUnits, most); err != nil {
+	if q.MaxUnits, q.Beyond, err = in.count("max_units", DefaultUnits, most); err != nil {
 		return nil, err
 	}
 	if q.topic, q.HasTopic = in.given("topic"); q.HasTopic {
@@ -124,6 +126,9 @@ func (in *input) query() (*Query, error) {
 		name string
 		to   *bool
 	}{{"only_topic", &q.OnlyTopic}, {"deep", &q.Deep}, {"conflictsOnly", &q.ConflictsOnly}} {
+		if !slices.Contains(in.known, f.name) {
+			continue
+		}
 		if *f.to, err = in.flag(f.name); err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func (in *input) readQuery() (*Query, error) {
 	if q.Caller, err = in.nameIfGiven("caller", InvalidQuery); err != nil {
 		return nil, err
 	}
-	if q.Limit, err = in.count("limit", DefaultRead, MaxRead); err != nil {
+	if q.Limit, _, err = in.count("limit", DefaultRead, MaxRead); err != nil {
 		return nil, err
 	}
 	if q.After, err = in.nameIfGiven("after", InvalidQuery); err != nil {

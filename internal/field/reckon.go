@@ -9,17 +9,21 @@ import (
 // among those entries (field contract, 3): oldest first by the later of the
 // two timestamps. more is set when there were more than MaxConflicts.
 func (s *State) Reckon(q *Query, set Settings) (entries []Scored, conflicts []Conflict, more bool) {
+	r := s.reckon(q, set)
+	return r.Entries, r.Conflicts, r.MoreConflicts
+}
+
+func (s *State) reckon(q *Query, set Settings) Reckoned {
 	v := s.view(q, set)
-	ranked := v.rank(q.MaxUnits)
-	entries = make([]Scored, len(ranked))
+	ranked, beyond := v.cut(q)
+	entries := v.scoredAll(ranked)
 	claims := make([]claims, len(ranked))
 	for i, r := range ranked {
-		entries[i] = v.scored(r)
 		if r.topic != 0 {
 			claims[i] = claimsOf(r.payload(), q.Deep)
 		}
 	}
-	conflicts = []Conflict{}
+	conflicts, more := []Conflict{}, false
 	for i, a := range ranked {
 		for j := i + 1; j < len(ranked) && !more; j++ {
 			if a.topic == 0 || a.topic != ranked[j].topic {
@@ -36,5 +40,5 @@ func (s *State) Reckon(q *Query, set Settings) (entries []Scored, conflicts []Co
 	slices.SortStableFunc(conflicts, func(x, y Conflict) int {
 		return cmp.Compare(max(x.A.Timestamp, x.B.Timestamp), max(y.A.Timestamp, y.B.Timestamp))
 	})
-	return entries, conflicts, more
+	return Reckoned{Entries: entries, Conflicts: conflicts, MoreConflicts: more, More: beyond, Epoch: s.epoch}
 }

@@ -137,7 +137,6 @@ func TestReckon_WhoTakesPart(t *testing.T) {
 			`{"agent":"mara","topic":"reef","max_units":2}`, "e3 e2", "e3 e2 depth\n",
 		},
 		{"nothing contradicts nothing", two, `{"agent":"mara","max_units":0}`, "", ""},
-		{"the entries may be left out", two, `{"agent":"mara","conflictsOnly":true}`, "", "e2 e1 depth\n"},
 	} {
 		w := newWorld(t, referenceMode)
 		c.given(w)
@@ -225,6 +224,27 @@ func TestReckon_ConflictsAreBounded(t *testing.T) {
 	}
 }
 
+// Who asks for more than the daemon gives is told that there is more.
+func TestReckon_EntriesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gradedMode)
+	for range field.MaxReckoned {
+		w.write("kelp", `{"topic":"reef"}`, intent20)
+	}
+	ask := func(units int) string {
+		r := w.reckon(`{"agent":"mara","max_units":%d}`, units)
+		return fmt.Sprintf("%d %t", len(r.Entries), r.More)
+	}
+	equal(t, "all that there is", ask(5000), "1000 false")
+	w.write("kelp", `{"topic":"reef"}`, intent20)
+	equal(t, "one more than is given", ask(5000), "1000 true")
+	equal(t, "as many as are given were asked for", ask(1000), "1000 false")
+	a, ok := w.do(field.OpAttune, `{"agent":"mara","max_units":5000}`).(field.Attuned)
+	if !ok || len(a.Entries) != 1001 || a.More {
+		t.Errorf("attune gives %d, more is %t", len(a.Entries), a.More)
+	}
+}
+
 func TestConflictsOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gradedMode)
@@ -286,4 +306,15 @@ func (w *world) clone() *field.State {
 		}
 	}
 	return s
+}
+
+func TestValueAt(t *testing.T) {
+	t.Parallel()
+	entry := json.RawMessage(`{"size":{"depth":12,"a.b":{"c\\d":[1, 2]}},"n":1,"n":null}`)
+	for path, want := range map[string]string{
+		"size.depth": "12", `size.a\.b.c\\d`: "[1, 2]", "n": "null", "size.none": "", "n.x": "", `end\`: "",
+	} {
+		equal(t, path, string(field.ValueAt(entry, field.SplitPath(path)...)), want)
+	}
+	equal(t, "no path", string(field.ValueAt(entry)), string(entry))
 }

@@ -74,6 +74,33 @@ func tokens(s string) []string {
 	return out
 }
 
+// shortened is a text that somebody gave, for a message.
+func shortened(s string) string {
+	if len(s) <= MaxName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxName], "") + "…"
+}
+
+// SplitPath takes a path of a Conflict apart, into the keys that lead to the
+// value: a backslash takes its meaning from the dot or backslash after it.
+func SplitPath(path string) []string {
+	keys := []string{""}
+	for i := 0; i < len(path); i++ {
+		last := &keys[len(keys)-1]
+		switch {
+		case path[i] == '\\' && i+1 < len(path):
+			i++
+			*last += path[i : i+1]
+		case path[i] == '.':
+			keys = append(keys, "")
+		default:
+			*last += path[i : i+1]
+		}
+	}
+	return keys
+}
+
 // pathKey makes a key a part of a path.
 func pathKey(key string) string {
 	if !strings.ContainsAny(key, `.\`) {

@@ -90,18 +90,38 @@ func members(object string) iter.Seq2[string, string] {
 	}
 }
 
+// ValueAt returns the JSON to which keys lead from an Entry's payload, nil where
+// there is none.
+func ValueAt(payload json.RawMessage, keys ...string) json.RawMessage {
+	at := string(payload)
+	for _, key := range keys {
+		if !isObject(at) {
+			return nil
+		}
+		if at = find(at, key); at == "" {
+			return nil
+		}
+	}
+	return json.RawMessage(at)
+}
+
 // lookup returns the value of a key, or one of kindNone.
 func lookup(object, key string) value {
-	found := ""
+	found := find(object, key)
+	if found == "" {
+		return value{}
+	}
+	return valueOf(found)
+}
+
+// find returns the JSON of a key's value, or "".
+func find(object, key string) (found string) {
 	for k, raw := range members(object) {
 		if k == key {
 			found = raw
 		}
 	}
-	if found == "" {
-		return value{}
-	}
-	return valueOf(found)
+	return found
 }
 
 func skipSpace(s string, i int) int {

@@ -20,6 +20,7 @@ type pushed struct {
 	Entries   *[]json.RawMessage `json:"entries,omitempty"`   // none where conflicts alone were asked for
 	Conflicts *[]json.RawMessage `json:"conflicts,omitempty"` // of reckon
 	More      bool               `json:"more_conflicts,omitempty"`
+	MoreUnits bool               `json:"more,omitempty"` // entries beyond what the daemon gives, where they were asked for
 	Epoch     int64              `json:"epoch"`
 	Cut       int                `json:"cut"` // entries and conflicts left out to fit
 }
@@ -28,33 +29,32 @@ type pushed struct {
 func (w *watch) evaluate() *evaluation {
 	h := w.h
 	h.mu.RLock()
-	var entries []field.Scored
-	var conflicts []field.Conflict
-	more := false
-	if w.op == field.OpReckon {
-		entries, conflicts, more = h.state.Reckon(w.query, h.s.opt.Settings)
+	var found field.Reckoned
+	if answer, _ := h.state.Answer(w.query, h.s.opt.Settings); w.op == field.OpReckon { // only a read can fail
+		found, _ = answer.(field.Reckoned)
 	} else {
-		entries = h.state.Attune(w.query, h.s.opt.Settings)
+		attuned, _ := answer.(field.Attuned)
+		found.Entries, found.More = attuned.Entries, attuned.More
 	}
 	number, epoch, changedAt := h.state.Number(), h.state.Epoch(), h.state.ChangedAt()
 	h.mu.RUnlock()
 
 	only := w.op == field.OpReckon && w.query.ConflictsOnly
-	identity := field.IdentityOfEntries(entries) // and with it the conflicts among them
+	identity := field.IdentityOfEntries(found.Entries) // and with it the conflicts among them
 	if only {
-		identity = identityOfSet(conflicts)
+		identity = identityOfSet(found.Conflicts)
 	}
 	return &evaluation{
 		snapshot: Snapshot{Mark: Mark{Number: number, Identity: identity}, At: changedAt},
 		number:   number,
 		result: sync.OnceValue(func() json.RawMessage {
-			p := pushed{Field: h.name, More: more, Epoch: epoch}
+			p := pushed{Field: h.name, More: found.MoreConflicts, MoreUnits: found.More, Epoch: epoch}
 			room := maxResult
 			if w.op == field.OpReckon {
-				p.Conflicts = fit(&p, &room, conflicts)
+				p.Conflicts = fit(&p, &room, found.Conflicts)
 			}
 			if !only {
-				p.Entries = fit(&p, &room, entries)
+				p.Entries = fit(&p, &room, found.Entries)
 			}
 			b, _ := json.Marshal(p) // of what has been encoded: it cannot fail
 			return b

@@ -29,11 +29,11 @@ func (f *fieldResult) text(op field.Op) string {
 			fmt.Fprintf(&b, "\nThere are more: call field_read with after %q.\n", r.Entries[n-1].ID)
 		}
 	case field.Attuned:
-		writeAttuned(&b, r.Entries, f.entries)
+		writeAttuned(&b, r.Entries, f.entries, r.More)
 	case field.Reckoned:
 		f.writeConflicts(&b, &r)
 		b.WriteString("\n")
-		writeAttuned(&b, r.Entries, f.entries)
+		writeAttuned(&b, r.Entries, f.entries, r.More)
 	case field.Registered:
 		fmt.Fprintf(&b, "The Field knows the role of %q.\n", r.Session)
 	case field.Written:
@@ -77,13 +77,16 @@ func doneText(op field.Op) string {
 	}
 }
 
-func writeAttuned(b *strings.Builder, entries []field.Scored, shown int) {
+func writeAttuned(b *strings.Builder, entries []field.Scored, shown int, more bool) {
 	if len(entries) == 0 {
 		b.WriteString("No entry of another agent is relevant to you.\n")
 		return
 	}
 	fmt.Fprintf(b, "%s, the most relevant first.\n", entriesCounted(len(entries)))
 	writeEntries(b, entries[:shown], len(entries), writeScored)
+	if more {
+		fmt.Fprintf(b, "\n(there are more: the daemon gives %d at most)\n", len(entries))
+	}
 }
 
 // writeEntries writes entries for as long as there is room.
@@ -172,7 +175,7 @@ func writeConflict(b *strings.Builder, c *field.Conflict) {
 		writeSides(b, c, key, []string{key})
 	}
 	for _, path := range c.Paths {
-		writeSides(b, c, path, splitPath(path))
+		writeSides(b, c, path, field.SplitPath(path))
 	}
 }
 
@@ -181,34 +184,13 @@ func writeSides(b *strings.Builder, c *field.Conflict, name string, path []strin
 		author(&c.A.Entry), valueAt(c.A.Entry.Entry, path), c.A.ID, author(&c.B.Entry), valueAt(c.B.Entry.Entry, path), c.B.ID)
 }
 
-// splitPath reads a path as the rules write it: a backslash takes the meaning
-// from the dot or backslash after it.
-func splitPath(path string) []string {
-	parts := []string{""}
-	for i := 0; i < len(path); i++ {
-		switch {
-		case path[i] == '\\' && i+1 < len(path):
-			i++
-			parts[len(parts)-1] += path[i : i+1]
-		case path[i] == '.':
-			parts = append(parts, "")
-		default:
-			parts[len(parts)-1] += path[i : i+1]
-		}
-	}
-	return parts
-}
-
 // valueAt is the JSON of what stands at a path of an entry.
 func valueAt(entry json.RawMessage, path []string) string {
-	for _, key := range path {
-		var members map[string]json.RawMessage
-		if json.Unmarshal(entry, &members) != nil || members[key] == nil {
-			return "nothing"
-		}
-		entry = members[key]
+	value := field.ValueAt(entry, path...)
+	if value == nil {
+		return "nothing"
 	}
-	return cutText(compacted(entry), maxValue)
+	return cutText(compacted(value), maxValue)
 }
 
 // compacted writes JSON on one line.

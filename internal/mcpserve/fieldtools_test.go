@@ -296,15 +296,6 @@ func TestFieldTools_AConflictOfLargeEntries(t *testing.T) {
 	}
 }
 
-func TestFieldText_Paths(t *testing.T) {
-	entry := json.RawMessage(`{"size":{"depth":12,"a.b":{"c\\d":[1, 2]}},"n":null}`)
-	for path, want := range map[string]string{"size.depth": "12", `size.a\.b.c\\d`: "[1,2]", "n": "null", "size.none": "nothing", "n.x": "nothing", `end\`: "nothing"} {
-		if got := valueAt(entry, splitPath(path)); got != want {
-			t.Errorf("%s: got %s, want %s", path, got, want)
-		}
-	}
-}
-
 func TestFieldText_WhatIsLongIsCut(t *testing.T) {
 	if got := cutText("añb", 2); got != "a… (3 bytes more)" {
 		t.Errorf("got %q", got)
