@@ -111,7 +111,8 @@ func (sub *Subscription) Look(ctx context.Context) (Snapshot, error) {
 // Next returns the current result as soon as it is another than the one of a
 // mark; that of the zero Mark is none. Two results are at least PushEvery apart,
 // and of what happened in between the last counts: a result that has come back
-// to what the reader has is not given.
+// to what the reader has is not given. When the result is worked out anew says
+// watch.look.
 //
 // Errors: ErrStopping, the store's, or the context's.
 func (sub *Subscription) Next(ctx context.Context, since Mark) (Snapshot, error) {

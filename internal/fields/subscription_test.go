@@ -155,6 +155,40 @@ func TestSubscription_Paces(t *testing.T) {
 	})
 }
 
+// An earlier change that was none for the reader does not make a contradiction
+// wait; a third within the second does.
+func TestSubscription_WhatIsNotToldTakesNoTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *fields.Service, _ *memory.Store) {
+		sub := subscribe(t, s, field.OpReckon, params("agent", "writer", "topic", "price"))
+		mark := look(t, sub).Mark
+		for _, c := range []struct {
+			vain int           // changes before that are none for the reader
+			want time.Duration // from the contradiction to its push
+		}{{0, 0}, {1, 0}, {2, 800 * time.Millisecond}} {
+			time.Sleep(10 * time.Second) //arch:sleep the clock of a synctest bubble
+			given := make(chan fields.Snapshot, 1)
+			go func() {
+				if seen, ok := next(t, sub, mark); ok {
+					given <- seen
+				}
+				close(given)
+			}()
+			for range c.vain {
+				do[field.Written](t, s, "", field.OpWrite, note("kelp", "price", "note", "fine"))
+				time.Sleep(100 * time.Millisecond) //arch:sleep as above
+			}
+			do[field.Written](t, s, "", field.OpWrite, note("kelp", "price", "price", time.Now().Unix()))
+			do[field.Written](t, s, "", field.OpWrite, note("gull", "price", "price", -time.Now().Unix()))
+			start := time.Now()
+			seen, ok := <-given
+			if took := time.Since(start); !ok || took != c.want {
+				t.Errorf("after %d changes that were none it came after %v, want %v", c.vain, took, c.want)
+			}
+			mark = seen.Mark
+		}
+	})
+}
+
 func TestSubscription_NotConcerned(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fields.Service, _ *memory.Store) {
 		sub := subscribe(t, s, field.OpAttune, params("agent", "kelp", "topic", "tide"))

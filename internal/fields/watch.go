@@ -33,7 +33,7 @@ type watch struct {
 	users int    // the watches' mu guards it
 
 	turn chan struct{} // held by the one who evaluates
-	due  time.Time     // no re-evaluation for pushes before; whoever has the turn
+	paid time.Time     // up to when re-evaluations are paid for; whoever has the turn
 
 	mu      sync.Mutex
 	seen    *evaluation // nil before the first
@@ -93,8 +93,10 @@ func (w *watch) checked() int64 {
 }
 
 // look returns what the watch sees, and evaluates it when it is stale. Where
-// it is paced and the last re-evaluation was less than PushEvery ago, look
-// evaluates nothing and says how long to wait.
+// it is paced, it may evaluate once in PushEvery over time, and in quiet one
+// evaluation is saved up: a change that turned out to be none for the reader
+// does not make the next one wait. Where neither is left, look evaluates nothing
+// and says how long to wait.
 func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
@@ -108,7 +110,8 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 	if !isStale {
 		return seen, 0, nil
 	}
-	if wait := time.Until(w.due); paced && wait > 0 {
+	every := w.h.s.opt.PushEvery
+	if wait := time.Until(w.paid.Add(-every)); paced && wait > 0 {
 		return nil, wait, nil
 	}
 	if err := w.h.current(ctx); err != nil {
@@ -121,7 +124,10 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 		return nil, 0, context.Cause(ctx)
 	}
 	if paced && seen != nil {
-		w.due = time.Now().Add(w.h.s.opt.PushEvery)
+		if now := time.Now(); w.paid.Before(now) {
+			w.paid = now
+		}
+		w.paid = w.paid.Add(every)
 	}
 	// What changes from here on makes it stale again.
 	w.mu.Lock()
