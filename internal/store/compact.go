@@ -25,7 +25,7 @@ func Standing(k engine.StepKind) bool {
 // Compaction says what is to be deleted.
 type Compaction struct {
 	// Events and Steps are up to where events and steps are deleted. Neither may
-	// be above the lowest checkpoint, since what is behind it is still to be
+	// be above the lowest checkpoint or the head, since what is behind it is still to be
 	// folded, nor Steps above Events. A mark that stands higher already stays.
 	Events, Steps engine.Position
 	// Keep are positions of events, rising, that something still names. Those

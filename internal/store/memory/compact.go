@@ -53,7 +53,7 @@ func (s *Store) Compact(ctx context.Context, fence store.Fence, c store.Compacti
 	if err := s.checkFence(fence); err != nil {
 		return store.Compacted{}, store.Describe(op, err)
 	}
-	if err := c.Check(s.lowest(fence.Shard)); err != nil {
+	if err := c.Check(min(s.lowest(fence.Shard), s.log.head())); err != nil {
 		return store.Compacted{}, store.Describe(op, err)
 	}
 	return s.log.compact(&c), nil

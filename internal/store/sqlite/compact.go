@@ -64,7 +64,8 @@ func (s *Store) Compact(ctx context.Context, fence store.Fence, c store.Compacti
 		if err := w.conn.QueryRowContext(ctx, checkpointQuery).Scan(&checkpoint); err != nil {
 			return fmt.Errorf("read the checkpoint: %w", err)
 		}
-		if err := c.Check(checkpoint); err != nil {
+		end, _ := s.tail.end()
+		if err := c.Check(min(checkpoint, end)); err != nil {
 			return err
 		}
 		before := *s.writer.kept.Load()

@@ -52,6 +52,7 @@ func Differ(t *testing.T, open Open, options ...Option) {
 			"read":    d.read,
 			"query":   d.query,
 			"fields":  d.readFields,
+			"compact": d.compact,
 			"reopen":  d.restart,
 		})
 		d.compareAll()
@@ -59,6 +60,9 @@ func Differ(t *testing.T, open Open, options ...Option) {
 	want := []string{"append", "conflict", "behind", "fenced", "invalid", "states", "states fenced", "read", "events", "steps", "field append", "field conflict", "fields"}
 	if s.reopen != nil {
 		want = append(want, "reopen")
+	}
+	if seen["compactor"] > 0 {
+		want = append(want, "compact", "compact invalid", "compact fenced")
 	}
 	for _, op := range want {
 		if seen[op] == 0 {
@@ -302,7 +306,11 @@ func (d *duel) compareAll() {
 
 func readAll(ctx context.Context, s store.Store) (all []engine.Record, err error) {
 	for {
-		rs, err := s.Read(ctx, engine.Position(len(all)), 10_000)
+		after := engine.Position(0)
+		if len(all) > 0 {
+			after = all[len(all)-1].Position
+		}
+		rs, err := s.Read(ctx, after, 10_000)
 		if err != nil || len(rs) == 0 {
 			return all, err
 		}
