@@ -30,7 +30,7 @@ func claimsOf(payload string, deep bool) claims {
 }
 
 func appendPaths(to []claim, path, object string, depth int) []claim {
-	if depth >= maxDepth {
+	if depth >= MaxLevels {
 		return to
 	}
 	for _, m := range sortedMembers(object) {

@@ -8,7 +8,7 @@ import "encoding/json"
 func (x *decider) draft() (*record, error) {
 	id := x.in.value("draft_id")
 	if id.kind != kindString || id.text == "" {
-		return nil, refuse(DraftNotFound, "%s needs draft_id: the id that draft gave", x.in.op)
+		return nil, x.in.bad("draft_id", DraftNotFound, "%s needs draft_id: the id that draft gave", x.in.op)
 	}
 	r, ok := x.s.drafts[id.text]
 	if !ok {
@@ -51,7 +51,7 @@ func (x *decider) discard() (*Decision, error) {
 func (x *decider) entryID(param string) (string, error) {
 	v := x.in.value(param)
 	if v.kind != kindString || v.text == "" {
-		return "", refuse(EntryNotFound, "%s needs %s: the id of an entry", x.in.op, param)
+		return "", x.in.bad(param, EntryNotFound, "%s needs %s: the id of an entry", x.in.op, param)
 	}
 	return v.text, nil
 }
@@ -75,7 +75,7 @@ func (x *decider) retract() (*Decision, error) {
 	}
 	r := x.s.list.at(n)
 	if r.agent == 0 || x.s.agents[r.agent].name != agent {
-		return nil, refuse(RetractNotAuthorized, "only its author may retract entry %s: %q is not", id, agent)
+		return nil, refuse(RetractNotAuthorized, "only its author may retract entry %s: %q is not", id, shortened(agent))
 	}
 	if err := x.in.closed(); err != nil {
 		return nil, err
@@ -150,8 +150,11 @@ func (in *input) capabilities() ([]string, error) {
 	var out []string
 	for _, r := range raw {
 		c := valueOf(string(r))
-		if c.kind != kindString {
+		switch {
+		case c.kind != kindString:
 			return nil, bad
+		case half(string(r)):
+			return nil, refuse(InvalidEntry, "a capability holds %s", halfPair)
 		}
 		if err := checkName("a capability", c.text, InvalidEntry); err != nil {
 			return nil, err

@@ -30,6 +30,7 @@ func FuzzDecide(f *testing.F) {
 		`{"agent":"mara","deep":true,"conflictsOnly":false}`, `{"entry":{},"intent":"0123456789"}`, `{"draft_id":"e3"}`,
 		`{"draft_id":"e3","intent":"0123456789"}`, `{"id":"e2","agent":"gull","intent":"0123456789"}`,
 		`{"superseding_id":"e1","entry":{},"agent":"kelp","intent":"0123456789"}`,
+		`{"id":"\ud800","role":"pilot"}`, `{"id":"\udc00\ud800"}`, `{"entry":{"a":[{"\ud800":1e400}]},"intent":"0123456789"}`, `{"query":{"a":"\ud83d\ude00\ud83d"}}`,
 	} {
 		f.Add(uint8(i), []byte(params), true)
 		f.Add(uint8(i), []byte(params), false)

@@ -56,7 +56,7 @@ func (in *input) names() string { return strings.Join(in.known, ", ") }
 func (in *input) closed() error {
 	for _, name := range slices.Sorted(maps.Keys(in.params)) {
 		if name != "field" && !slices.Contains(in.known, name) {
-			return refuse(in.op.spec().unknown, "%s has no parameter %q: it has %s", in.op, name, in.names())
+			return refuse(in.op.spec().unknown, "%s has no parameter %q: it has %s", in.op, shortened(name), in.names())
 		}
 	}
 	return nil
@@ -65,10 +65,22 @@ func (in *input) closed() error {
 // value returns a parameter, or one of kindNone.
 func (in *input) value(name string) value {
 	raw, ok := in.params[name]
-	if !ok {
+	switch {
+	case !ok:
 		return value{}
+	case raw[0] == '"' && half(raw):
+		return value{kind: kindBroken}
+	default:
+		return valueOf(raw)
 	}
-	return valueOf(raw)
+}
+
+// bad refuses a parameter, with what is said of it unless it is no text at all.
+func (in *input) bad(param, code, format string, args ...any) *Error {
+	if in.value(param).kind == kindBroken {
+		return refuse(code, "%s of %s holds %s", param, in.op, halfPair)
+	}
+	return refuse(code, format, args...)
 }
 
 // given returns a parameter for which null says the same as nothing.
@@ -81,7 +93,7 @@ func (in *input) given(name string) (value, bool) {
 func (in *input) name(param string) (string, error) {
 	v := in.value(param)
 	if v.kind != kindString || blank(v.text) {
-		return "", refuse(AgentRequired, "%s needs %s: a text that is not blank", in.op, param)
+		return "", in.bad(param, AgentRequired, "%s needs %s: a text that is not blank", in.op, param)
 	}
 	return v.text, checkName(param, v.text, AgentRequired)
 }
@@ -93,7 +105,7 @@ func (in *input) nameIfGiven(param, code string) (string, error) {
 		return "", nil
 	}
 	if v.kind != kindString {
-		return "", refuse(code, "%s of %s is not a text", param, in.op)
+		return "", in.bad(param, code, "%s of %s is not a text", param, in.op)
 	}
 	return v.text, checkName(param, v.text, code)
 }
@@ -145,6 +157,9 @@ func (in *input) entry() (string, error) {
 	if b.Len() > MaxEntry {
 		return "", refuse(InvalidEntry, "entry is %d bytes of JSON: at most %d; keep what is large elsewhere, and write where", b.Len(), MaxEntry)
 	}
+	if why := flaw("entry", b.String()); why != "" {
+		return "", refuse(InvalidEntry, "%s", why)
+	}
 	return b.String(), nil
 }
 
@@ -167,11 +182,11 @@ func (in *input) intent(rule intentRule, least int) (string, error) {
 	length := units(trim(v.text))
 	switch {
 	case missing && rule != intentOfAct:
-		return "", refuse(IntentRequired, "%s needs intent: a text that says why", in.op)
+		return "", in.bad("intent", IntentRequired, "%s needs intent: a text that says why", in.op)
 	case v.kind != kindString, least > 0 && length < least:
 		e := refuse(IntentTooShort, "intent has %d characters: %s needs at least %d", length, in.op, max(least, 0))
 		if v.kind != kindString {
-			e.Message = "intent is not a text: " + string(in.op) + " needs one that says why"
+			e = in.bad("intent", IntentTooShort, "intent is not a text: %s needs one that says why", in.op)
 			length = 0
 		}
 		e.Details = map[string]any{"minIntentLength": least, "actualLength": length}

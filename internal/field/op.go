@@ -129,6 +129,8 @@ func DefaultSettings() Settings { return Settings{Mode: Graded, MinIntent: Defau
 // Bounds of what a Field takes in and gives out.
 const (
 	MaxEntry        = 64 << 10 // bytes of an entry's JSON, without insignificant space
+	MaxLevels       = 32       // of objects and lists in an entry or a query, itself the first
+	MaxKeys         = 256      // of an entry or a query, with those of objects in it, not of lists
 	MaxIntent       = 8 << 10  // bytes of UTF-8
 	MaxName         = 256      // bytes of an agent, a role or a capability
 	MaxCapabilities = 64
@@ -140,6 +142,4 @@ const (
 	DefaultRead    = 1000  // entries of a read
 	MaxRead        = 10000
 	DefaultCompare = 1000 // entries that a new one is compared with (ConflictsOf)
-
-	maxDepth = 32 // levels of objects that a deep reckon compares
 )

@@ -3,6 +3,7 @@ package field
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -111,7 +112,10 @@ func (in *input) query() (*Query, error) {
 	}
 	if q.topic, q.HasTopic = in.given("topic"); q.HasTopic {
 		if !q.topic.primitive() {
-			return nil, refuse(InvalidQuery, "topic of %s is an object or array: want a text, a number, true or false", in.op)
+			return nil, in.bad("topic", InvalidQuery, "topic of %s is an object or array: want a text, a number, true or false", in.op)
+		}
+		if math.IsInf(q.topic.num, 0) {
+			return nil, refuse(InvalidQuery, "topic of %s is a number too large to be compared", in.op)
 		}
 		q.Topic = q.topic.String()
 	}

@@ -13,6 +13,9 @@ func (in *input) readQuery() (*Query, error) {
 	switch v := in.value("query"); v.kind {
 	case kindNone:
 	case kindObject:
+		if why := flaw("query", v.text); why != "" {
+			return nil, refuse(InvalidQuery, "%s", why)
+		}
 		for _, m := range sortedMembers(v.text) {
 			c := condition{key: m.key, value: m.value}
 			if m.value.kind == kindObject {
@@ -47,7 +50,7 @@ func (s *State) Read(q *Query) (Page, error) {
 	from := 0 // in the list, and then the drafts
 	if q.After != "" {
 		if from = s.after(q.After, drafts); from == 0 {
-			return Page{}, refuse(InvalidQuery, "after names no entry that read has given: %q", q.After)
+			return Page{}, refuse(InvalidQuery, "after names no entry that read has given: %q", shortened(q.After))
 		}
 	}
 	topic, able := s.topicOf(q.where)

@@ -31,7 +31,6 @@ func TestReckon_WhatContradicts(t *testing.T) {
 		{"one is 10e-1", `"v":1`, `"v":10e-1`, ""},
 		{"zero is minus zero", `"v":0`, `"v":-0`, ""},
 		{"beyond 2^53 numbers are doubles", `"v":9007199254740992`, `"v":9007199254740993`, ""},
-		{"numbers beyond all doubles are one", `"v":1e999`, `"v":2e999`, ""},
 		{"case", `"v":"Reef"`, `"v":"reef"`, "v"},
 		{"accents", `"v":"é"`, `"v":"e"`, "v"},
 		{"one character composed in two ways", `"v":"\u00e9"`, `"v":"e\u0301"`, "v"},
@@ -188,8 +187,7 @@ func TestReckon_Deep(t *testing.T) {
 		{"a dot in a key is not a step", `"m":{"a.b":1}`, `"m":{"a":{"b":2}}`, ""},
 		{"and is escaped", `"m":{"a.b":1}`, `"m":{"a.b":2}`, ` m.a\.b`},
 		{"the last of a key counts", `"m":{"a":1,"a":2}`, `"m":{"a":2}`, ""},
-		{"down to a limit", nested(31, "1"), nested(31, "2"), " " + strings.Repeat("m.", 31) + "m"},
-		{"and not beyond", nested(32, "1"), nested(32, "2"), ""},
+		{"down to the last level", nested(31, "1"), nested(31, "2"), " " + strings.Repeat("m.", 31) + "m"},
 	} {
 		w := newWorld(t, gradedMode)
 		w.write("kelp", `{"topic":"reef",`+c.a+`}`, intent20)

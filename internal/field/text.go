@@ -61,7 +61,9 @@ func fixed2(x float64) string {
 }
 
 // tokens are the runs of letters and digits of a text, in lower case, each
-// once, in the order of their first appearance.
+// once, in the order of their first appearance. Each character has one in lower
+// case, whatever stands beside it: that of İ is i. JavaScript would make it i
+// and a combining dot, which is no letter and would cut the word in two.
 func tokens(s string) []string {
 	var out []string
 	seen := make(map[string]bool)
@@ -74,12 +76,16 @@ func tokens(s string) []string {
 	return out
 }
 
-// shortened is a text that somebody gave, for a message.
+// shortened is a text that somebody gave, for a message: its first 100
+// characters.
 func shortened(s string) string {
-	if len(s) <= MaxName {
-		return s
+	n := 0
+	for i := range s {
+		if n++; n > 100 {
+			return s[:i] + "…"
+		}
 	}
-	return strings.ToValidUTF8(s[:MaxName], "") + "…"
+	return s
 }
 
 // SplitPath takes a path of a Conflict apart, into the keys that lead to the

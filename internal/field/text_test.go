@@ -63,6 +63,18 @@ func TestFixed2(t *testing.T) {
 	}
 }
 
+func TestTokens(t *testing.T) {
+	for text, want := range map[string]string{ //arch:sorted each by itself
+		"Lead market-analyst, Market": "lead market analyst",
+		"İstanbul ΣΊΣΥΦΟΣ":            "istanbul σίσυφοσ", // a character each: no combining dot, no final sigma
+		" — ":                         "",
+	} {
+		if got := strings.Join(tokens(text), " "); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // What is read off the raw text is what a decoder makes of it.
 func TestValue_AsADecoderReadsIt(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,7 @@ const (
 	kindString
 	kindObject
 	kindArray
+	kindBroken // of a parameter: a string that holds half of a surrogate pair
 )
 
 // value is a JSON value for comparison: primitives are strictly equal exactly
@@ -74,10 +75,21 @@ func unquote(raw string) string {
 // the order in which they stand.
 func members(object string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
+		for key, value := range rawMembers(object) {
+			if !yield(unquote(key), value) {
+				return
+			}
+		}
+	}
+}
+
+// rawMembers gives the same with the keys as they are written.
+func rawMembers(object string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
 		i := skipSpace(object, 1)
 		for i < len(object) && object[i] != '}' {
 			end := skipValue(object, i)
-			key := unquote(object[i:end])
+			key := object[i:end]
 			i = skipSpace(object, skipSpace(object, end)+1) // the colon
 			end = skipValue(object, i)
 			if !yield(key, object[i:end]) {

@@ -26,6 +26,9 @@ const (
 	DeniedAgent = "agent"
 )
 
+// maxShown is how many bytes a message shows of a text that somebody gave.
+const maxShown = 100
+
 // Denied is what an Access does not grant. Its text is for the caller.
 type Denied struct {
 	What string // DeniedField or DeniedAgent
@@ -68,7 +71,7 @@ func (a Access) Check(ctx context.Context, drafts Drafts, name string, op field.
 		return nil
 	}
 	if agent, speaks := speaksFor(op, given); speaks && !a.MayAgent(agent) {
-		return &Denied{DeniedAgent, fmt.Sprintf("you may not speak for the agent %q", agent)}
+		return &Denied{DeniedAgent, fmt.Sprintf("you may not speak for the agent %q", clip(agent, maxShown))}
 	}
 	if op != field.OpCommit && op != field.OpDiscard {
 		return nil
@@ -82,7 +85,7 @@ func (a Access) Check(ctx context.Context, drafts Drafts, name string, op field.
 		return err
 	}
 	if ok && !a.MayAgent(agent) {
-		return &Denied{DeniedAgent, fmt.Sprintf("the draft %q is not of an agent for whom you may speak", id)}
+		return &Denied{DeniedAgent, fmt.Sprintf("the draft %q is not of an agent for whom you may speak", clip(id, maxShown))}
 	}
 	return nil
 }
