@@ -64,8 +64,9 @@ func (c *chaos) strike() {
 	case roll < 8:
 		c.count("kill")
 		c.note("kill of %s", r.name)
+		held := c.owned(r.name) > 0
 		r.kill()
-		if c.rng.IntN(3) == 0 { // and stays away until others have its shards
+		if held && c.rng.IntN(3) == 0 { // and stays away until others have its shards
 			c.takeover("kill", r)
 		}
 		r.start(c.rng.IntN(2))
