@@ -3,6 +3,7 @@ package mcpserve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -27,6 +28,9 @@ type eventType struct {
 	description string
 	arguments   *shape
 	payload     json.RawMessage
+	// code is the protocol's own for arguments that are refused; nil where there
+	// is none.
+	code func(arguments json.RawMessage) string
 	// open finds where a subscription to it begins.
 	open func(context.Context, *subscription) (source, *jsonrpc.Error)
 }
@@ -78,16 +82,41 @@ func (s *Server) fieldTypes() []*eventType {
 	return []*eventType{
 		{
 			name: eventAttune,
+			code: codeOfField(field.OpAttune),
 			open: s.attuning(field.OpAttune),
 			description: "What is relevant to an agent in a Field has changed: entries came, went, or changed places. " +
 				"data is the whole current result, best first, as the tool field_attune gives it; of many changes in a row the last state is told.",
 		},
 		{
 			name: eventReckon,
+			code: codeOfField(field.OpReckon),
 			open: s.attuning(field.OpReckon),
 			description: "What contradicts what in a Field, among the entries that are relevant to an agent, has changed. " +
 				"data is the whole current result, as the tool field_reckon gives it; data.conflicts names each pair and the keys in which they differ.",
 		},
+	}
+}
+
+// refuse reports one of the arguments, with the code of the type's protocol
+// where it has one.
+func (t *eventType) refuse(bad *fault, arguments json.RawMessage) *jsonrpc.Error {
+	data := map[string]any{"path": bad.path, "reason": bad.reason}
+	if t.code != nil {
+		data["code"] = t.code(arguments)
+	}
+	return rpcError(jsonrpc.CodeInvalidParams, data, "%s: %s", bad.path, bad.reason)
+}
+
+// codeOfField gives the code that the Field has for arguments which the schema
+// has refused. The schema is stricter in places: what it alone refuses is
+// INVALID_QUERY.
+func codeOfField(op field.Op) func(json.RawMessage) string {
+	return func(arguments json.RawMessage) string {
+		_, err := field.ParsePush(op, arguments, field.DefaultSettings())
+		if refused, ok := errors.AsType[*field.Error](err); ok {
+			return refused.Code
+		}
+		return field.InvalidQuery
 	}
 }
 

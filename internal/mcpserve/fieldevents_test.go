@@ -144,12 +144,16 @@ func TestFieldPoll_Reckon(t *testing.T) {
 func TestFieldEvents_WrongArguments(t *testing.T) {
 	d := newDaemon(t, withFields())
 	for _, c := range []struct{ params, path, reason, code string }{
-		{`"name":"field.attune"`, "/arguments/agent", "is required", ""},
-		{`"name":"field.attune","arguments":{"agent":7}`, "/arguments/agent", "must be a string", ""},
-		{`"name":"field.attune","arguments":{"agent":"mara","deep":true}`, "/arguments/deep", "is unknown", ""},
-		{`"name":"field.reckon","arguments":{"agent":"mara","colour":"red"}`, "/arguments/colour", "conflictsOnly, deep", ""},
-		{`"name":"field.reckon","arguments":{"agent":"mara","topic":[]}`, "/arguments/topic", "a string, or a number, or true or false", ""},
-		{`"name":"field.reckon","arguments":{"agent":"mara","max_units":-1}`, "/arguments/max_units", "at least 0", ""},
+		{`"name":"field.attune"`, "/arguments/agent", "is required", "AGENT_REQUIRED"},
+		{`"name":"field.attune","arguments":{"agent":7}`, "/arguments/agent", "must be a string", "AGENT_REQUIRED"},
+		{`"name":"field.attune","arguments":{"agent":"mara","deep":true}`, "/arguments/deep", "is unknown", "INVALID_QUERY"},
+		{`"name":"field.reckon","arguments":{"agent":"mara","colour":"red"}`, "/arguments/colour", "conflictsOnly, deep", "INVALID_QUERY"},
+		{`"name":"field.reckon","arguments":{"agent":"mara","topic":[]}`, "/arguments/topic", "a string, or a number, or true or false", "INVALID_QUERY"},
+		{`"name":"field.reckon","arguments":{"agent":"mara","max_units":-1}`, "/arguments/max_units", "at least 0", "INVALID_QUERY"},
+		{`"name":"field.reckon","arguments":{"agent":"mara","max_units":1.5}`, "/arguments/max_units", "integer", "INVALID_QUERY"},
+		{`"name":"field.reckon","arguments":{"agent":"mara","field":7}`, "/arguments/field", "must be a string", "INVALID_QUERY"},
+		{`"name":"field.reckon","arguments":[]`, "/arguments", "must be an object", "AGENT_REQUIRED"},
+		{`"name":"attention.decision","arguments":{"agent":"mara"}`, "/arguments/agent", "is unknown", ""},
 		{`"name":"field.attune","arguments":{"agent":" "}`, "/arguments", "agent", "AGENT_REQUIRED"},
 		{`"name":"field.attune","arguments":{"agent":"mara","field":"a\u0000"}`, "/arguments", "control character", "INVALID_QUERY"},
 		{attuneMara + `,"cursor":"made up"`, "/cursor", "not base64url", ""},

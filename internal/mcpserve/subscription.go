@@ -29,6 +29,9 @@ func (s *Server) subscription(method string, params map[string]json.RawMessage, 
 		return nil, unknown
 	}
 	if bad := shape.check(params); bad != nil {
+		if bad.path == "/arguments" {
+			return nil, kind.refuse(bad, params["arguments"])
+		}
 		return nil, invalidParams(bad.path, bad.reason)
 	}
 	sub := &subscription{method: method, kind: kind, caller: caller}
@@ -43,8 +46,11 @@ func (s *Server) subscription(method string, params map[string]json.RawMessage, 
 	if bad := member(params, "arguments", &sub.members); bad != nil {
 		return nil, invalidParams(bad.path, bad.reason)
 	}
+	if bad := twice(params["arguments"]); bad != nil {
+		return nil, kind.refuse(&fault{"/arguments", bad.reason}, params["arguments"])
+	}
 	if bad := kind.arguments.check(sub.members); bad != nil {
-		return nil, invalidParams("/arguments"+bad.path, bad.reason)
+		return nil, kind.refuse(&fault{"/arguments" + bad.path, bad.reason}, params["arguments"])
 	}
 	return sub, nil
 }
