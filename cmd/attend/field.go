@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -66,6 +68,7 @@ type fieldArg struct {
 // fieldFlag is a flag and the parameter of the protocol that it gives.
 type fieldFlag struct {
 	name, param, usage string
+	needed             bool // the operation is refused without it
 	add                func(cmd *cobra.Command, name, usage string) func() any
 }
 
@@ -131,7 +134,7 @@ func (c *fieldCall) run(p *process, cmd *cobra.Command, args []string) error {
 	}
 	var raw json.RawMessage
 	if err := c.ask(p, cmd, http.MethodPost, "/v1/field/"+c.op.name, params, &raw); err != nil {
-		return err
+		return c.explain(cmd, err)
 	}
 	return c.print(cmd.OutOrStdout(), raw, func() (string, error) { return c.op.describe(params, raw) })
 }
@@ -148,6 +151,21 @@ func (c *fieldCall) ask(p *process, cmd *cobra.Command, method, path string, par
 	err = client.call(ctx, method, path, nil, params, out)
 	if c.op.writes && unanswered(err) {
 		return fmt.Errorf("%w; it may have been done all the same: look before doing it again", err)
+	}
+	return err
+}
+
+// explain names the flags whose lack the daemon may have refused: it calls them
+// by the protocol's names.
+func (c *fieldCall) explain(cmd *cobra.Command, err error) error {
+	var refused *problemError
+	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
+		return err
+	}
+	for _, f := range c.op.flags {
+		if f.needed && !cmd.Flags().Changed(f.name) {
+			refused.Detail += "; --" + f.name + " is missing"
+		}
 	}
 	return err
 }
@@ -228,9 +246,25 @@ func readJSONArgument(name, text string, stdin io.Reader) (json.RawMessage, erro
 	}
 	var value json.RawMessage
 	if err := json.Unmarshal(raw, &value); err != nil {
-		return nil, fmt.Errorf(`%s is not JSON (%w): want an object, as '{"topic":"price","value":"$49/mo"}'`, name, err)
+		return nil, fmt.Errorf(`%s is not JSON: %s; want an object, in quotes for the shell, as '{"topic":"price","value":"$49/mo"}'`, name, notJSON(raw, err))
 	}
 	return value, nil
+}
+
+// notJSON says what is wrong with a text that is not JSON, and where.
+func notJSON(raw []byte, err error) string {
+	var bad *json.SyntaxError
+	switch {
+	case len(bytes.TrimSpace(raw)) == 0:
+		return "there is nothing"
+	case !errors.As(err, &bad):
+		return "it cannot be read"
+	case strings.HasPrefix(bad.Error(), "unexpected end"):
+		return "it ends too early"
+	}
+	at := min(max(int(bad.Offset)-1, 0), len(raw)-1)
+	r, _ := utf8.DecodeRune(raw[at:])
+	return fmt.Sprintf("%q cannot stand at byte %d", r, at+1)
 }
 
 // newFieldNames builds `attend field names`.

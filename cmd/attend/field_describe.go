@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"attend/internal/field"
 )
 
 // fieldEntry is what a person reads of an entry.
@@ -51,13 +53,13 @@ type fieldConflict struct {
 	A     fieldEntry `json:"a"`
 	B     fieldEntry `json:"b"`
 	Keys  []string   `json:"keys"`
-	Paths []string   `json:"paths"` // with --deep: inside objects and lists
+	Paths []string   `json:"paths"` // with --deep: inside objects
 }
 
 // fieldAnswer is what the operations that show entries answer with.
 type fieldAnswer struct {
 	Entries       []fieldEntry    `json:"entries"`
-	More          bool            `json:"more"` // of read: the limit has cut it
+	More          bool            `json:"more"` // the limit has cut it
 	Conflicts     []fieldConflict `json:"conflicts"`
 	MoreConflicts bool            `json:"more_conflicts"`
 }
@@ -76,7 +78,7 @@ func describeAttune(_ map[string]any, raw []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return describeRanked(answer.Entries), nil
+	return describeRanked(answer), nil
 }
 
 // describeReckon does the same, and names each contradiction behind.
@@ -86,7 +88,7 @@ func describeReckon(_ map[string]any, raw []byte) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(describeRanked(answer.Entries))
+	b.WriteString(describeRanked(answer))
 	if len(answer.Conflicts) == 0 {
 		b.WriteString("\nno conflicts")
 		return b.String(), nil
@@ -100,7 +102,8 @@ func describeReckon(_ map[string]any, raw []byte) (string, error) {
 	return b.String(), nil
 }
 
-func describeRanked(entries []fieldEntry) string {
+func describeRanked(answer *fieldAnswer) string {
+	entries := answer.Entries
 	if len(entries) == 0 {
 		return "no entries"
 	}
@@ -114,6 +117,9 @@ func describeRanked(entries []fieldEntry) string {
 		lines[i] = fmt.Sprintf("%.2f  %s  %s%s  %s\n    %s\n    %s",
 			e.Score, visible(e.ID), e.author(), status, visible(e.Reason.Summary), visibleData(string(e.Entry)), visible(e.Intent))
 	}
+	if answer.More {
+		lines = append(lines, "and more: the daemon shows no more than these")
+	}
 	return strings.Join(lines, "\n")
 }
 
@@ -122,21 +128,22 @@ func describeConflict(c *fieldConflict) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "conflict  %s (%s) and %s (%s)", visible(c.A.ID), c.A.author(), visible(c.B.ID), c.B.author())
 	for _, key := range c.Keys {
-		fmt.Fprintf(&b, "\n    %s: %s and %s", visible(key), valueOf(c.A.Entry, key), valueOf(c.B.Entry, key))
+		fmt.Fprintf(&b, "\n    %s: %s and %s", visible(key), valueAt(c.A.Entry, key), valueAt(c.B.Entry, key))
 	}
 	for _, path := range c.Paths {
-		fmt.Fprintf(&b, "\n    %s differs", visible(path))
+		keys := field.SplitPath(path)
+		fmt.Fprintf(&b, "\n    %s: %s and %s", visible(path), valueAt(c.A.Entry, keys...), valueAt(c.B.Entry, keys...))
 	}
 	return b.String()
 }
 
-// valueOf is the text of a key's value in an entry.
-func valueOf(entry json.RawMessage, key string) string {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(entry, &members) != nil || members[key] == nil {
+// valueAt is the text of the value to which keys lead in an entry.
+func valueAt(entry json.RawMessage, keys ...string) string {
+	value := field.ValueAt(entry, keys...)
+	if value == nil {
 		return "?"
 	}
-	return visibleData(string(members[key]))
+	return visibleData(string(value))
 }
 
 // describeRead lists entries with what became of them.

@@ -15,7 +15,7 @@ func fieldWrites() []fieldOp {
 	entry := fieldArg{name: "ENTRY", param: "entry", json: true}
 	draft := fieldArg{name: "DRAFT", param: "draft_id"}
 	author := textFlag("agent", "whose `id` the entry has as its author")
-	intent := textFlag("intent", "`why`, in words")
+	intent := needed(textFlag("intent", "`why`, in words"))
 	return []fieldOp{
 		{
 			name: "register", short: "Tell a Field of an agent and its role", args: []fieldArg{agent}, writes: true,
@@ -23,7 +23,7 @@ func fieldWrites() []fieldOp {
 counts when others are attuned.`,
 			example: `  attend field register kelp --role 'market analyst'`,
 			flags: []fieldFlag{
-				textFlag("role", "the agent's `role`"),
+				needed(textFlag("role", "the agent's `role`")),
 				{name: "capability", param: "capabilities", usage: "`what` the agent can do; may be repeated", add: addList},
 			},
 			describe: describeRegister,
@@ -62,14 +62,14 @@ the same topic that differ in another key contradict each other.`,
 		{
 			name: "retract", short: "Take an entry back", args: []fieldArg{{name: "ID", param: "id"}}, writes: true,
 			long:     "Take an entry back: nobody is attuned to it any more. Its author alone may.",
-			flags:    []fieldFlag{textFlag("agent", "`who` takes it back"), intent},
+			flags:    []fieldFlag{needed(textFlag("agent", "`who` takes it back")), intent},
 			describe: describeDone("id", "retracted"),
 		},
 		{
 			name: "supersede", short: "Put an entry in the place of another", args: []fieldArg{{name: "ID", param: "superseding_id"}, entry}, writes: true,
 			long:     "Put an entry in the place of another, or of the one that stands in its place by now.",
 			example:  `  attend field supersede 01KAAA… '{"topic":"price","value":"$39/mo"}' --agent gull --intent 'the price was lowered'`,
-			flags:    []fieldFlag{textFlag("agent", "the `author`"), intent},
+			flags:    []fieldFlag{needed(textFlag("agent", "the `author`")), intent},
 			describe: describeWritten("committed"),
 		},
 	}
@@ -78,10 +78,10 @@ the same topic that differ in another key contradict each other.`,
 // fieldReads are the operations that only look.
 func fieldReads() []fieldOp {
 	reader := []fieldFlag{
-		textFlag("agent", "`who` asks: its own entries are left out, its own drafts are not"),
+		needed(textFlag("agent", "`who` asks: its own entries are left out, its own drafts are not")),
 		textFlag("topic", "the `topic` it works on"),
 		textFlag("role", "its `role`, in place of the one that it registered"),
-		{name: "max-units", param: "max_units", usage: "how `many` entries to show at most (default 100)", add: addNumber},
+		{name: "max-units", param: "max_units", usage: "how `many` entries to show at most (default 100; the daemon shows 10,000, and 1,000 of a reckoning)", add: addNumber},
 		{name: "only-topic", param: "only_topic", usage: "leave entries of other topics out", add: addToggle},
 	}
 	return []fieldOp{
@@ -95,10 +95,11 @@ func fieldReads() []fieldOp {
 		{
 			name: "reckon", short: "The same, and where entries contradict each other",
 			example: `  attend field reckon --agent writer --topic price`,
-			long: `Show what is relevant to an agent, as attune does, and every pair among it that
-contradicts each other: the same topic, and another key with two values.`,
+			long: `Show what is relevant to an agent, as attune does, and every two entries among it
+that contradict each other: they have the same topic, and different values
+under another key.`,
 			flags: append(reader[:len(reader):len(reader)],
-				fieldFlag{name: "deep", param: "deep", usage: "compare what stands inside objects and lists too", add: addToggle}),
+				fieldFlag{name: "deep", param: "deep", usage: "compare what stands inside objects too, key by key; lists are not compared", add: addToggle}),
 			describe: describeReckon,
 		},
 		{
@@ -120,6 +121,12 @@ under the same keys.`,
 
 func textFlag(param, usage string) fieldFlag {
 	return fieldFlag{name: param, param: param, usage: usage, add: addText}
+}
+
+// needed marks a flag without which the daemon refuses the operation.
+func needed(f fieldFlag) fieldFlag {
+	f.needed = true
+	return f
 }
 
 func addText(cmd *cobra.Command, name, usage string) func() any {
