@@ -28,6 +28,7 @@ type held struct {
 	catch   chan struct{} // held by the one who catches up
 
 	queue   queue
+	warned  bool // that intents have no minimum; whoever drains the queue
 	watches watches
 }
 

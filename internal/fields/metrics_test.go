@@ -2,7 +2,10 @@ package fields_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,5 +65,30 @@ func TestMetrics(t *testing.T) {
 	var already prometheus.AlreadyRegisteredError
 	if _, err := fields.New(fields.Options{Registerer: r}); !errors.As(err, &already) {
 		t.Errorf("a second service on one registerer: %v", err)
+	}
+}
+
+// Where intents have no minimum the operator is told so, once for each Field, by
+// the first write that passes.
+func TestService_WarnsOfNoMinimum(t *testing.T) {
+	for least, want := range map[int]int{0: 2, -1: 0, 1: 0} { //arch:sorted each by itself
+		var log strings.Builder
+		s := open(t, memory.New(memory.Options{}), func(o *fields.Options) {
+			o.Settings.MinIntent, o.Logger = least, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		do[field.Drafted](t, s, "", field.OpDraft, note("gull", "tide"))
+		if _, err := s.Do(t.Context(), "", field.OpWrite, json.RawMessage(`{"entry":{}}`)); err == nil {
+			t.Error("a write without an intent passes")
+		}
+		if log.Len() > 0 {
+			t.Errorf("minimum %d: before a write that passes it says %s", least, &log)
+		}
+		for _, name := range []string{"", "default", "other", "other"} {
+			do[field.Written](t, s, name, field.OpWrite, note("gull", "tide"))
+		}
+		s.Close()
+		if n := strings.Count(log.String(), "level=WARN"); n != want {
+			t.Errorf("minimum %d: %d warnings, want %d:\n%s", least, n, want, &log)
+		}
 	}
 }

@@ -75,6 +75,7 @@ func (h *held) decide(batch []*write) (made []decided, entries []store.Entry, re
 			w.answer(nil, err)
 			continue
 		}
+		h.warn(w.op)
 		if d.Change == nil {
 			w.answer(d.Result, nil)
 			continue
@@ -89,6 +90,16 @@ func (h *held) decide(batch []*write) (made []decided, entries []store.Entry, re
 		made = append(made, decided{w, d, after})
 	}
 	return made, entries, nil
+}
+
+// warn tells the operator once that intents say nothing here, by the first write
+// that passes: others rely on them.
+func (h *held) warn(op field.Op) {
+	if op != field.OpWrite || h.s.opt.Settings.MinIntent != 0 || h.warned {
+		return
+	}
+	h.warned = true
+	h.s.log.Warn("entries need no intent here: field.minIntentLength is 0", slog.String("field", h.name))
 }
 
 // settle applies what was committed and answers it. It returns the writes that
