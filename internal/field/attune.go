@@ -3,7 +3,7 @@ package field
 import "slices"
 
 // Attune returns the visible entries that are most relevant to the agent that
-// asks, best first (field contract, 2).
+// asks, best first (docs/field.md, "Relevance").
 func (s *State) Attune(q *Query, set Settings) []Scored { return s.attune(q, set).Entries }
 
 func (s *State) attune(q *Query, set Settings) Attuned {

@@ -2,8 +2,8 @@ package field
 
 import "encoding/json"
 
-// What happens to entries and drafts that are there. The order of the checks
-// is the contract's (1.4): the first that fails is told.
+// What happens to entries and drafts that are there. The first check that fails
+// is told; their order is part of the protocol (docs/field.md, "Errors").
 
 func (x *decider) draft() (*record, error) {
 	id := x.in.value("draft_id")

@@ -13,8 +13,8 @@ const (
 	StatusSuperseded Status = "superseded"
 )
 
-// Entry is what one agent has written (field contract, 1.2). It is a copy: to
-// change it does not change the Field.
+// Entry is what one agent has written (docs/field.md, "Entries"). It is a copy:
+// to change it does not change the Field.
 type Entry struct {
 	ID        string          `json:"id"`
 	Timestamp int64           `json:"timestamp"`       // Unix milliseconds; never falls from change to change

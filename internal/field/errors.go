@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Codes of the protocol's errors (field contract, 1.8).
+// Codes of the protocol's errors (docs/field.md, "Errors").
 const (
 	IntentRequired       = "INTENT_REQUIRED"
 	IntentTooShort       = "INTENT_TOO_SHORT"

@@ -164,7 +164,7 @@ func (in *input) entry() (string, error) {
 }
 
 // intentRule says which intents an operation refuses, and how: they differ
-// (field contract, 1.4).
+// (docs/field.md, "Errors").
 type intentRule uint8
 
 const (

@@ -114,7 +114,7 @@ func (m Mode) String() string {
 }
 
 // DefaultMinIntent is how many UTF-16 units an intent must have at least, if
-// nothing else is set (field contract, 1.1).
+// nothing else is set (docs/field.md, "Settings").
 const DefaultMinIntent = 10
 
 // Settings are a Field's rules that can be set.

@@ -40,8 +40,8 @@ type Query struct {
 }
 
 // ParseQuery reads the parameters of attune, reckon or read. Errors are
-// *Error, in the order of the contract: the agent first, unknown parameters
-// last. The settings are those under which the query will be answered.
+// *Error, in the order of docs/field.md, "Errors": the agent first, unknown
+// parameters last. The settings are those under which the query will be answered.
 func ParseQuery(op Op, params json.RawMessage, _ Settings) (*Query, error) {
 	if !op.known() || op.Changes() {
 		return nil, fmt.Errorf("parse query: %q does not ask: attune, reckon and read do", op)

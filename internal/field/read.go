@@ -39,7 +39,8 @@ func (in *input) readQuery() (*Query, error) {
 }
 
 // Read lists entries of every status in the order in which they were written,
-// committed or discarded, and then the caller's drafts (field contract, 4).
+// committed or discarded, and then the caller's drafts (docs/field.md,
+// "Lifecycle").
 // The only error is an *Error: there is no entry to go on after.
 func (s *State) Read(q *Query) (Page, error) {
 	page := Page{Entries: []Entry{}}

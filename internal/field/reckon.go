@@ -6,8 +6,8 @@ import (
 )
 
 // Reckon returns what Attune returns for the same question, and the conflicts
-// among those entries (field contract, 3): oldest first by the later of the
-// two timestamps. more is set when there were more than MaxConflicts.
+// among those entries (docs/field.md, "Conflicts"): oldest first by the later
+// of the two timestamps, then as their entries rank. more is set when there were more than MaxConflicts.
 func (s *State) Reckon(q *Query, set Settings) (entries []Scored, conflicts []Conflict, more bool) {
 	r := s.reckon(q, set)
 	return r.Entries, r.Conflicts, r.MoreConflicts

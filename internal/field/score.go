@@ -4,7 +4,7 @@ import "strings"
 
 // The most that each component gives. They are variables to the arithmetic,
 // never folded with each other: 0.6+0.2+0.15 is 0.9500000000000001 in doubles,
-// and so it is in answers (field contract, 2.2).
+// and so it is in answers (docs/field.md, "Components").
 const (
 	weightTopic   float64 = 0.6
 	weightRole    float64 = 0.2

@@ -4,7 +4,7 @@ import "context"
 
 // DraftAgent returns whose draft that is: "" where nobody is named. Without ok
 // there is no such draft. Whoever lets callers speak for some agents alone asks
-// it before a draft is committed or discarded (field contract, 0 "Owners").
+// it before a draft is committed or discarded: see Access.
 //
 // Errors are those of Do, but for the protocol's.
 func (s *Service) DraftAgent(ctx context.Context, name, id string) (agent string, ok bool, err error) {

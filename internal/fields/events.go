@@ -11,8 +11,7 @@ import (
 	"attend/internal/store"
 )
 
-// Names of the events that a Field makes (field contract, 0 "Joined to
-// attention").
+// Names of the events that a Field makes (docs/field.md, "Joined to attention").
 const (
 	EventCommitted = "field.entry.committed"
 	EventConflict  = "field.conflict.detected"

@@ -13,8 +13,8 @@ import (
 // of at most 256 KiB with what stands around it.
 const maxResult = 256<<10 - 4<<10
 
-// pushed is the result that a subscription carries (field contract, 0
-// "Pushed").
+// pushed is the result that a subscription carries (docs/field.md, "Told of
+// changes").
 type pushed struct {
 	Field     string             `json:"field"`
 	Entries   *[]json.RawMessage `json:"entries,omitempty"`   // none where conflicts alone were asked for

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxScope is what a scope may have (design, section 6).
+// maxScope is how many bytes a scope may have (README.md, "Limits").
 const maxScope = 512
 
 // ScopeOf is the scope of the events of one topic of a Field:

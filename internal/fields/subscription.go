@@ -181,8 +181,8 @@ func (w *watch) pause(ctx context.Context, wait time.Duration) error {
 // reader has is told by its mark's identity alone.
 func (sub *Subscription) Checked() int64 { return sub.watch.checked() }
 
-// EventID is the id of the push of a result (field contract, 0 "Pushed"). It
-// is the same for equal subscriptions.
+// EventID is the id of the push of a result (docs/field.md, "Told of changes").
+// It is the same for equal subscriptions.
 func (sub *Subscription) EventID(m Mark) string {
 	return EventID(sub.epoch, sub.watch.h.name, sub.watch.op, json.RawMessage(sub.key[len(sub.watch.op):]), m.Number)
 }
