@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -66,8 +67,12 @@ func fieldExample(op field.Op) string {
 // splitFieldCall takes a body apart. Its errors say what is wrong with it.
 func splitFieldCall(body []byte) (fieldCall, error) {
 	var call fieldCall
-	// Within an entry it is the Field's to say what a key that stands twice means.
-	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	if !utf8.Valid(body) {
+		return call, errors.New("it is not UTF-8")
+	}
+	// Within an entry it is the Field's to say what a key that stands twice means,
+	// and anywhere what half of a surrogate pair does.
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
 		if _, err := dec.ReadValue(); err != nil {
 			return call, err
@@ -90,7 +95,7 @@ func splitFieldCall(body []byte) (fieldCall, error) {
 			return call, err
 		}
 		if seen[name] {
-			return call, fmt.Errorf("%q stands in it twice", name)
+			return call, fmt.Errorf("%.100q stands in it twice", name)
 		}
 		seen[name] = true
 		if name == "field" {

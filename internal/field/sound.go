@@ -1,6 +1,7 @@
 package field
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -97,6 +98,15 @@ func elements(list string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// Text reads a JSON string among parameters. Without ok it is none, or it holds
+// half of a surrogate pair, which no text of a Field may.
+func Text(raw json.RawMessage) (text string, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' || half(string(raw)) || !json.Valid(raw) {
+		return "", false
+	}
+	return unquote(string(raw)), true
 }
 
 // half reports whether a text of JSON escapes half of a surrogate pair alone.

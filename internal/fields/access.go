@@ -76,7 +76,7 @@ func (a Access) Check(ctx context.Context, drafts Drafts, name string, op field.
 	if op != field.OpCommit && op != field.OpDiscard {
 		return nil
 	}
-	id, ok := text(given["draft_id"])
+	id, ok := field.Text(given["draft_id"])
 	if !ok {
 		return nil
 	}
@@ -108,14 +108,8 @@ func speaksFor(op field.Op, params map[string]json.RawMessage) (agent string, ok
 	if !given || string(raw) == "null" {
 		return "", left
 	}
-	if agent, ok = text(raw); !ok {
+	if agent, ok = field.Text(raw); !ok {
 		return "", false
 	}
 	return agent, left || agent != ""
-}
-
-// text reads a JSON string.
-func text(raw json.RawMessage) (s string, ok bool) {
-	ok = len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil
-	return s, ok
 }

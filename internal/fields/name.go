@@ -37,9 +37,9 @@ func Name(op field.Op, raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return defaultName, nil
 	}
-	name, ok := text(raw)
+	name, ok := field.Text(raw)
 	if !ok {
-		return "", refusal(op, "field", `field is not a text: it is the name of a Field, as "default"`)
+		return "", refusal(op, "field", `field is not a text, or holds half of a surrogate pair: it is the name of a Field, as "default"`)
 	}
 	return cmp.Or(name, defaultName), nil
 }

@@ -2,6 +2,7 @@ package fields
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ var (
 
 // Limits of the service.
 const (
-	maxRequest = 512 << 10        // bytes of an operation's parameters
+	maxRequest = 1 << 20          // bytes of an operation's parameters: as much as a body over HTTP may have
 	maxWaiting = 4096             // operations that wait for one Field
 	maxBatch   = 256              // operations that share a commit
 	batchBytes = 1 << 20          // of their parameters; one operation may be alone in more
@@ -60,7 +61,8 @@ type Options struct {
 	// become events, of kinds that Policy resolves.
 	Ingest bool
 	Policy func() *engine.Policy // needed with Ingest
-	// NewID draws the ids of entries and drafts; nil draws ULIDs.
+	// NewID draws the ids of entries and drafts, which must not be guessed; nil
+	// draws ULIDs.
 	NewID func() string
 	// PushEvery is the least time between two pushes to one subscription; 0 is
 	// a second.
@@ -102,7 +104,7 @@ func New(opt Options) (*Service, error) {
 		return nil, errors.New("fields: events need a policy to resolve their kinds")
 	}
 	if opt.NewID == nil {
-		opt.NewID = func() string { return ulid.Make().String() }
+		opt.NewID = newID
 	}
 	if opt.PushEvery == 0 {
 		opt.PushEvery = time.Second
@@ -126,6 +128,10 @@ func New(opt Options) (*Service, error) {
 		loaded:     newRegistry(),
 	}, nil
 }
+
+// newID draws an id that nobody can guess: whoever knows the id of a draft may
+// commit it. So no two are related, not even those of one millisecond.
+func newID() string { return ulid.MustNew(ulid.Now(), rand.Reader).String() }
 
 // Close waits for what is being written. Operations that wait are refused with
 // ErrStopping, and so is everything that comes later; Next returns it too.

@@ -198,7 +198,9 @@ func (s *Server) passOn(ctx context.Context, w http.ResponseWriter, r *http.Requ
 			return s.sessions.open(caller.Name, known)
 		}
 	}
-	r = r.WithContext(context.WithValue(context.WithValue(r.Context(), callKey{}, ctx), eraKey{}, modern))
+	inner, body := spare(context.WithValue(context.WithValue(r.Context(), callKey{}, ctx), eraKey{}, modern), req, body)
+	r = r.WithContext(inner)
+	r.ContentLength = int64(len(body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.sdk.ServeHTTP(answer, r)
 }

@@ -96,7 +96,7 @@ func (s *shape) check(members map[string]json.RawMessage) *fault {
 	for name, raw := range members { //arch:sorted into a map
 		var value any
 		if err := json.Unmarshal(raw, &value); err != nil {
-			return &fault{"/" + pointerEscape(name), "is not JSON"}
+			return &fault{"/" + pointerEscape(name), "is not JSON, or holds a number that is too large"}
 		}
 		object[name] = value
 	}
@@ -134,6 +134,7 @@ func (s *shape) findMember(object map[string]any, path string) *fault {
 			if s.schema.AdditionalProperties == nil {
 				continue
 			}
+			at = path + "/" + pointerEscape(cutText(name, maxArgumentName))
 			return &fault{at, "is unknown; there are " + strings.Join(slices.Sorted(maps.Keys(s.members)), ", ")}
 		}
 		if bad := member.find(object[name], at); bad != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -52,7 +53,7 @@ func (s *Server) addTool(server *mcp.Server, t *tool) error {
 		Name: t.name, Title: t.title, Description: t.description,
 		Annotations: &annotations, InputSchema: input.raw, OutputSchema: output,
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return s.callTool(callContext(ctx), t, input, req.Params.Arguments)
+		return s.callTool(callContext(ctx), t, input, callArguments(ctx, req.Params.Arguments))
 	})
 	return nil
 }
@@ -76,12 +77,13 @@ func (s *Server) callTool(ctx context.Context, t *tool, input *shape, raw json.R
 	if err != nil {
 		return s.toolError(ctx, t, err)
 	}
-	b, err := json.Marshal(got.structured)
+	b, err := sendable(got.structured)
 	if err != nil {
-		return nil, s.internal(ctx, t.name, err)
+		s.log.Error("an MCP result cannot be sent", "what", t.name, "err", err)
+		return refusal(fmt.Sprintf("what %s has to answer cannot be sent: %v; asking again gives the same", t.name, err)), nil
 	}
 	return &mcp.CallToolResult{
-		StructuredContent: json.RawMessage(b),
+		StructuredContent: b,
 		Content:           []mcp.Content{&mcp.TextContent{Text: got.text}},
 		IsError:           got.failed,
 	}, nil
@@ -94,6 +96,9 @@ func toolArguments(raw json.RawMessage) (map[string]json.RawMessage, *fault) {
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &args); err != nil {
 			return nil, &fault{"", "the arguments must be an object"}
+		}
+		if bad := twice(raw); bad != nil {
+			return nil, bad
 		}
 	}
 	maps.DeleteFunc(args, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
