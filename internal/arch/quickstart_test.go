@@ -194,6 +194,7 @@ func typeMCPPage(t *testing.T, q *quickStart) {
 		"1 accepted", "1 events", // push, poll from the cursor
 		"notifications/events/active", "notifications/events/event", // the stream from the cursor
 		"epoch 0", "epoch 1", "1 events", "1 conflicts", // two entries, a poll from before them, a reckoning
+		"notifications/events/active", "notifications/events/event", // the stream from there
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the page's commands answer otherwise (-want +got):\n%s\n%s", diff, strings.Join(lines, "\n"))
