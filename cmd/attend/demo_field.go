@@ -38,7 +38,7 @@ const (
 	demoPatience = 20 * time.Second
 	// The window of a conflict closes a little after it, as a person would read.
 	fieldSettings = "field:\n  ingest: true\npolicy:\n  closingGraceMs: 300\n"
-	fieldKinds    = `{"field.conflict.detected": "closing", "field.entry.committed": "context"}`
+	fieldKinds    = `{"field.conflict.detected": "closing", "field.entry.committed": "consequence"}`
 )
 
 // fieldDemo is one run of it.
@@ -189,7 +189,7 @@ func (d *fieldDemo) settle(ctx context.Context, entry string) error {
 		return err
 	}
 	fmt.Fprintf(d.out, "writer     is told: %d conflicts\n", len(event.Data.Conflicts))
-	fmt.Fprintln(d.out, "\nTwo entries, one contradiction: each agent that had to know was woken once, and nobody polled.")
+	fmt.Fprintln(d.out, "\nTwo entries, one contradiction. Whoever had to know was told of it once, by the stream or by a window; the stream told its end too. Nobody polled.")
 	return nil
 }
 
