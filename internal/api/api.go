@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/feed"
-	"attend/internal/fields"
 	"attend/internal/store"
 )
 
@@ -27,7 +27,7 @@ const (
 	defaultLimit = 100
 	maxLimit     = 1000
 	maxWait      = 30 * time.Second
-	maxWaiting   = 1000 // requests that wait at once
+	maxWaiting   = 1000 // requests of one principal that wait at once
 	maxBodyBytes = 64 << 10
 	maxPageBytes = 8 << 20 // of events' data in one page; one item always fits
 	maxStory     = 1000    // steps of one window
@@ -67,7 +67,8 @@ type Consumers interface {
 	Delete(ctx context.Context, name string) error
 }
 
-// Options are what the handlers need. All are required.
+// Options are what the handlers need. All are required. Who sent a request they
+// find in its context ([access.From]).
 type Options struct {
 	Log       store.Log
 	Feed      *feed.Reader
@@ -76,13 +77,6 @@ type Options struct {
 	Consumers Consumers
 	Streams   *feed.Streams
 	Fields    Fields
-	// FieldAccess says which Fields the sender of a request may use, and for
-	// which agents it may speak there.
-	FieldAccess func(context.Context) fields.Access
-	// Principal names who sent a request, "" where there are no tokens.
-	Principal func(context.Context) string
-	// Admin guards the routes that need the right of that name.
-	Admin func(http.Handler) http.Handler
 	// Stopping is closed when the daemon begins to stop: requests that wait are
 	// then answered at once, and streams end.
 	Stopping <-chan struct{}
@@ -93,46 +87,73 @@ type Options struct {
 type API struct {
 	Options
 	tail    *feed.Tail
-	waiting chan struct{} // holds one for each request that waits
+	waiting *access.Bound // the requests that wait
 }
 
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
 	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil ||
-		o.Streams == nil || o.Fields == nil || o.FieldAccess == nil || o.Principal == nil || o.Admin == nil || o.Stopping == nil || o.Logger == nil {
+		o.Streams == nil || o.Fields == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
-	return &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: make(chan struct{}, maxWaiting)}, nil
+	return &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: access.NewBound(maxWaiting)}, nil
 }
 
-// Register adds the routes. A name in a path is one percent-encoded segment.
+// anyRight is for what whoever gets in may ask for.
+const anyRight = ""
+
+// route is a route, and the right that it needs (design, section 9).
+type route struct {
+	method, path, right string
+	serve               func(http.ResponseWriter, *http.Request) error
+}
+
+// routes are all but those of the Fields. A name in a path is one
+// percent-encoded segment.
+func (a *API) routes() []route {
+	return []route{
+		{http.MethodGet, "/v1/decisions", access.Read, a.listDecisions},
+		{http.MethodGet, "/v1/decisions/stream", access.Read, a.streamDecisions},
+		{http.MethodGet, "/v1/decisions/{id}", access.Read, a.showDecision},
+		{http.MethodPost, "/v1/flush", access.Ingest, a.flushBody},
+		{http.MethodPost, "/v1/scopes/{scope}/flush", access.Ingest, a.flushPath},
+		{http.MethodGet, "/v1/scopes", access.Read, a.listScopes},
+		{http.MethodGet, "/v1/scopes/{scope}", access.Read, a.showScope},
+		{http.MethodGet, "/v1/deadletters", access.Read, a.listDeadLetters},
+		{http.MethodGet, "/v1/deadletters/{id}", access.Read, a.showDeadLetter},
+		{http.MethodPost, "/v1/deadletters/{id}/requeue", access.Admin, a.requeue},
+		{http.MethodGet, "/v1/consumers", access.Read, a.listConsumers},
+		{http.MethodGet, "/v1/consumers/{name}", access.Read, a.showConsumer},
+		{http.MethodDelete, "/v1/consumers/{name}", access.Admin, a.deleteConsumer},
+	}
+}
+
+// Register adds the routes.
 func (a *API) Register(r chi.Router) {
-	r.Method(http.MethodGet, "/v1/decisions", a.handle(a.listDecisions))
-	r.Method(http.MethodGet, "/v1/decisions/stream", a.handle(a.streamDecisions))
-	r.Method(http.MethodGet, "/v1/decisions/{id}", a.handle(a.showDecision))
-	r.Method(http.MethodPost, "/v1/flush", a.handle(a.flushBody))
-	r.Method(http.MethodPost, "/v1/scopes/{scope}/flush", a.handle(a.flushPath))
-	r.Method(http.MethodGet, "/v1/scopes", a.handle(a.listScopes))
-	r.Method(http.MethodGet, "/v1/scopes/{scope}", a.handle(a.showScope))
-	r.Method(http.MethodGet, "/v1/deadletters", a.handle(a.listDeadLetters))
-	r.Method(http.MethodGet, "/v1/deadletters/{id}", a.handle(a.showDeadLetter))
-	r.Method(http.MethodPost, "/v1/deadletters/{id}/requeue", a.Admin(a.handle(a.requeue)))
-	r.Method(http.MethodGet, "/v1/consumers", a.handle(a.listConsumers))
-	r.Method(http.MethodGet, "/v1/consumers/{name}", a.handle(a.showConsumer))
-	r.Method(http.MethodDelete, "/v1/consumers/{name}", a.Admin(a.handle(a.deleteConsumer)))
-	a.registerField(r)
+	for _, route := range append(a.routes(), a.fieldRoutes()...) {
+		r.Method(route.method, route.path, a.handle(&route))
+	}
 }
 
-// handle bounds the time that a request may take, and answers an error as a
-// problem. While a handler runs there is no read deadline, unless it reads a
-// body: one that passed would end the request's context.
-func (a *API) handle(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
+// handle refuses who lacks the route's right, bounds the time that a request
+// may take, and answers an error as a problem. While a handler runs there is no
+// read deadline, unless it reads a body: one that passed would end the
+// request's context.
+func (a *API) handle(to *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deadlines := http.NewResponseController(w)
 		_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is no connection
-		if err := serve(w, r); err != nil {
+		if err := a.allowed(to, w, r); err != nil {
 			a.fail(w, r, err)
 		}
 		_ = deadlines.SetReadDeadline(time.Now().Add(readTimeout)) // for a body that nobody has read
 	})
+}
+
+// allowed answers a request of whoever has the route's right.
+func (a *API) allowed(to *route, w http.ResponseWriter, r *http.Request) error {
+	if caller := access.From(r.Context()); to.right != anyRight && !caller.May(to.right, "") {
+		return refuse(http.StatusForbidden, codeForbidden, "%s", caller.Lacks(to.right))
+	}
+	return to.serve(w, r)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/feed"
 	"attend/internal/store"
@@ -249,7 +250,7 @@ func TestRequeue_Refuses(t *testing.T) {
 
 func TestAdmin_GuardsWhatItMust(t *testing.T) {
 	w := newWorld(t)
-	w.admin = false
+	w.who = access.Anonymous(false)
 	for _, c := range []struct{ method, path string }{
 		{http.MethodPost, "/v1/deadletters/x/requeue"},
 		{http.MethodDelete, "/v1/consumers/x"},

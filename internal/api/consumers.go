@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
+	"attend/internal/access"
 	"attend/internal/feed"
 )
 
@@ -11,19 +13,33 @@ type consumerList struct {
 	Consumers []feed.Consumer `json:"consumers"`
 }
 
-// listConsumers answers GET /v1/consumers, ordered by name.
+// listConsumers answers GET /v1/consumers, ordered by name: those that are the
+// caller's to see.
 func (a *API) listConsumers(w http.ResponseWriter, r *http.Request) error {
 	if q := parseQuery(r); q.err != nil {
 		return q.err
 	}
-	all, err := a.Consumers.List(r.Context())
+	all, err := a.ownConsumers(r.Context())
 	if err != nil {
 		return err
 	}
-	if all == nil {
-		all = []feed.Consumer{}
-	}
 	return writeJSON(w, http.StatusOK, consumerList{all})
+}
+
+// ownConsumers returns those that the caller may see, never nil.
+func (a *API) ownConsumers(ctx context.Context) ([]feed.Consumer, error) {
+	all, err := a.Consumers.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	caller := access.From(ctx)
+	own := make([]feed.Consumer, 0, len(all))
+	for i := range all {
+		if caller.Owns(all[i].Owner) {
+			own = append(own, all[i])
+		}
+	}
+	return own, nil
 }
 
 // showConsumer answers GET /v1/consumers/{name}.
@@ -32,7 +48,7 @@ func (a *API) showConsumer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := a.Consumers.List(r.Context())
+	all, err := a.ownConsumers(r.Context())
 	if err != nil {
 		return err
 	}

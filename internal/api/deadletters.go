@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/feed"
 	"attend/internal/store"
@@ -21,7 +22,7 @@ type deadLetterPage struct {
 // kept unless `after` says otherwise.
 func (a *API) listDeadLetters(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r, "scope", "after", "limit")
-	filter, limit, after := q.filter(), q.limit(), q.one("after")
+	filter, limit, after := q.filter(r.Context()), q.limit(), q.one("after")
 	if q.err != nil {
 		return q.err
 	}
@@ -35,7 +36,7 @@ func (a *API) listDeadLetters(w http.ResponseWriter, r *http.Request) error {
 
 // showDeadLetter answers GET /v1/deadletters/{id}.
 func (a *API) showDeadLetter(w http.ResponseWriter, r *http.Request) error {
-	record, err := a.findDeadLetter(r)
+	record, err := a.findDeadLetter(r, access.Read)
 	if err != nil {
 		return err
 	}
@@ -48,8 +49,9 @@ func (a *API) showDeadLetter(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, body)
 }
 
-// findDeadLetter reads the step that the path names.
-func (a *API) findDeadLetter(r *http.Request) (*engine.Record, error) {
+// findDeadLetter reads the step that the path names. One of a scope in which the
+// caller has not the right looks as one that was never there.
+func (a *API) findDeadLetter(r *http.Request, right string) (*engine.Record, error) {
 	if q := parseQuery(r); q.err != nil {
 		return nil, q.err
 	}
@@ -61,7 +63,7 @@ func (a *API) findDeadLetter(r *http.Request) (*engine.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read dead letter: %w", err)
 	}
-	if id == "" || len(steps) == 0 || steps[0].Step.DeadLetter == nil {
+	if id == "" || len(steps) == 0 || steps[0].Step.DeadLetter == nil || !access.From(r.Context()).May(right, steps[0].Scope) {
 		return nil, unknown(store.ErrNotFound, store.ErrNotFound, "dead letter", id)
 	}
 	return &steps[0], nil
@@ -79,7 +81,7 @@ type requeued struct {
 // again, alone and under its own id, as soon as the judge slot is free. A dead
 // letter is requeued once: asking again gives the same answer.
 func (a *API) requeue(w http.ResponseWriter, r *http.Request) error {
-	record, err := a.findDeadLetter(r)
+	record, err := a.findDeadLetter(r, access.Admin)
 	if err != nil {
 		return err
 	}

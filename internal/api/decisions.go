@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/feed"
 	"attend/internal/store"
@@ -35,7 +37,7 @@ type decisionPage struct {
 // something matches, the time is up or the daemon stops.
 func (a *API) listDecisions(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r, "scope", "route", "kinds", "after", "limit", "waitMs")
-	filter, limit, after := q.filter(), q.limit(), q.one("after")
+	filter, limit, after := q.filter(r.Context()), q.limit(), q.one("after")
 	wait := time.Duration(q.number("waitMs", 0, 0, int(maxWait.Milliseconds()))) * time.Millisecond
 	if q.err != nil {
 		return q.err
@@ -109,16 +111,20 @@ func place(name, after string, head store.Head) (start engine.Position, stale bo
 // await waits until something matches and reads it. When the time is up or the
 // daemon stops, the page is empty, and passes what has been checked.
 func (a *API) await(ctx context.Context, after engine.Position, f feed.Filter, limit int, wait time.Duration) (feed.Page, error) {
-	select {
-	case a.waiting <- struct{}{}:
-		defer func() { <-a.waiting }()
-	default:
+	caller := access.From(ctx)
+	leave, ok := a.waiting.Enter(caller.Name)
+	if !ok {
 		return feed.Page{}, refuse(http.StatusTooManyRequests, codeWaiting, "%d requests wait already: ask again later, or without waitMs", maxWaiting)
 	}
-	waiting, stop := a.untilStopping(ctx, wait)
+	defer leave()
+	allowed, done := caller.Until(ctx)
+	defer done()
+	waiting, stop := a.untilStopping(allowed, wait)
 	defer stop()
 	checked, err := a.Feed.Wait(waiting, after, f)
 	switch {
+	case errors.Is(context.Cause(allowed), access.ErrRevoked):
+		return feed.Page{}, access.ErrRevoked
 	case ctx.Err() != nil:
 		return feed.Page{}, ctx.Err() // the caller has gone
 	case err != nil && waiting.Err() == nil:

@@ -7,8 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-chi/chi/v5"
-
+	"attend/internal/access"
 	"attend/internal/field"
 	"attend/internal/fields"
 	"attend/internal/problem"
@@ -16,9 +15,8 @@ import (
 
 // Codes of the problems about Fields that are not the protocol's own.
 const (
-	codeForbidden = "forbidden"
-	codeBusy      = "tooManyOperations"
-	codeUnknown   = "unknownOutcome"
+	codeBusy    = "tooManyOperations"
+	codeUnknown = "unknownOutcome"
 )
 
 // Fields are the memories that agents share. [fields.Service] keeps them.
@@ -39,15 +37,28 @@ type fieldProblem struct {
 	Details map[string]any `json:"details,omitempty"`
 }
 
-// registerField adds the routes of the Fields.
-func (a *API) registerField(r chi.Router) {
+// fieldRoutes are the routes of the Fields.
+func (a *API) fieldRoutes() []route {
+	var all []route
 	for _, op := range field.Ops() {
-		r.Method(http.MethodPost, "/v1/field/"+string(op), a.handle(func(w http.ResponseWriter, r *http.Request) error {
+		right := access.Read
+		if op.Changes() {
+			right = access.Ingest
+		}
+		all = append(all, route{http.MethodPost, "/v1/field/" + string(op), right, func(w http.ResponseWriter, r *http.Request) error {
 			return a.fieldOp(w, r, op)
-		}))
+		}})
 	}
-	r.Method(http.MethodPost, "/v1/field/{op}", a.handle(noFieldOp))
-	r.Method(http.MethodGet, "/v1/fields", a.handle(a.listFields))
+	return append(all,
+		route{http.MethodPost, "/v1/field/{op}", anyRight, noFieldOp},
+		route{http.MethodGet, "/v1/fields", access.Read, a.listFields})
+}
+
+// fieldAccess says which Fields the sender of a request may use, and for which
+// agents it may speak there.
+func fieldAccess(ctx context.Context) fields.Access {
+	caller := access.From(ctx)
+	return fields.Access{MayField: caller.MayField, MayAgent: caller.SpeaksFor()}
 }
 
 // noFieldOp answers what is the name of no operation.
@@ -89,7 +100,7 @@ func (a *API) doField(ctx context.Context, op field.Op, call fieldCall) (any, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.FieldAccess(ctx).Check(ctx, a.Fields, name, op, call.params); err != nil {
+	if err := fieldAccess(ctx).Check(ctx, a.Fields, name, op, call.params); err != nil {
 		return nil, err
 	}
 	return a.Fields.Do(ctx, name, op, call.params)
@@ -131,10 +142,10 @@ func (a *API) listFields(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	access := a.FieldAccess(r.Context())
+	may := fieldAccess(r.Context())
 	shown := make([]string, 0, len(names))
 	for _, name := range names {
-		if access.Sees(name) {
+		if may.Sees(name) {
 			shown = append(shown, name)
 		}
 	}

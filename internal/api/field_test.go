@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"attend/internal/access"
 	"attend/internal/field"
 	"attend/internal/fields"
 	"attend/internal/store"
@@ -168,21 +169,20 @@ func TestField_Access(t *testing.T) {
 	w := newWorld(t)
 	w.fields.names = []string{"mine", "theirs"}
 	w.fields.drafts = map[string]string{"D1": "ada", "D2": "bob", "D3": ""}
-	w.access = fields.Access{
-		MayField: func(name string, write bool) bool { return name == "mine" || name == "default" && !write },
-		MayAgent: func(agent string) bool { return agent == "ada" },
-	}
+	w.who = access.NewPrincipal(access.Grant{
+		Name: "ann", Rights: []string{access.Read, access.Ingest}, Fields: []string{"mine"}, Agents: []string{"ada"},
+	})
 	const why = `,"intent":"x"`
 	for _, c := range []struct{ op, body, denied string }{
 		{"attune", `{"field":"theirs","agent":"ada"}`, `the Field "theirs"`},
-		{"attune", `{"agent":"ada"}`, ""},
+		{"attune", `{"field":"mine","agent":"ada"}`, ""},
 		{"write", `{"agent":"ada","entry":{}` + why + `}`, `the Field "default"`},
 		{"register", `{"field":"mine","id":"ada","agent":"bob"}`, ""},
 		{"deregister", `{"field":"mine","id":"bob","agent":"ada"}`, `the agent "bob"`},
 		{"write", `{"field":"mine","agent":"\u0061da","id":"bob"}`, ""},
 		{"write", `{"field":"mine","entry":{}` + why + `}`, `the agent ""`},
-		{"read", `{"caller":"bob"}`, `the agent "bob"`},
-		{"read", `{}`, ""},
+		{"read", `{"field":"mine","caller":"bob"}`, `the agent "bob"`},
+		{"read", `{"field":"mine"}`, ""},
 		{"commit", `{"field":"mine","draft_id":"D1"}`, ""},
 		{"commit", `{"field":"mine","draft_id":"D2"}`, `the draft "D2"`},
 		{"commit", `{"field":"mine","draft_id":"D3"}`, `the draft "D3"`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/store"
 )
@@ -44,6 +45,12 @@ func (a *API) flushPath(w http.ResponseWriter, r *http.Request) error {
 
 // flush answers a flush call.
 func (a *API) flush(w http.ResponseWriter, r *http.Request, scope string) error {
+	if err := checkScope(scope); err != nil {
+		return err
+	}
+	if err := hidden(r.Context(), access.Ingest, scope, "flush"); err != nil {
+		return err
+	}
 	marked, err := a.Flush(r.Context(), scope)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/feed"
 )
@@ -96,9 +98,11 @@ func (q *query) limit() int { return q.number("limit", defaultLimit, 1, maxLimit
 // maxGlobs bounds how many scope patterns each item is compared with.
 const maxGlobs = 100
 
-// filter reads the parameters that select items of the feed.
-func (q *query) filter() feed.Filter {
-	var f feed.Filter
+// filter reads the parameters that select items of the feed, among those that
+// the caller may read. To ask for one scope by its name that it may not read is
+// an error, since an empty answer would look like one that has nothing yet.
+func (q *query) filter(ctx context.Context) feed.Filter {
+	f := feed.Filter{Visible: access.From(ctx).Visible()}
 	// A scope may hold a comma: patterns are repeated, not listed.
 	f.Scopes = slices.DeleteFunc(slices.Clone(q.values["scope"]), func(s string) bool { return s == "" })
 	if len(f.Scopes) > maxGlobs {
@@ -120,6 +124,11 @@ func (q *query) filter() feed.Filter {
 	}
 	if err := f.Check(); err != nil {
 		q.fail("%v", err)
+	}
+	for _, pattern := range f.Scopes {
+		if q.err == nil && !strings.ContainsAny(pattern, `*?\`) {
+			q.err = hidden(ctx, access.Read, pattern, "read")
+		}
 	}
 	return f
 }

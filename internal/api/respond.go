@@ -13,6 +13,7 @@ import (
 
 	strict "github.com/go-json-experiment/json"
 
+	"attend/internal/access"
 	"attend/internal/fields"
 	"attend/internal/problem"
 	"attend/internal/store"
@@ -20,18 +21,20 @@ import (
 
 // Codes of the problems that the handlers answer with.
 const (
-	codeParameter   = "invalidParameter"
-	codeCursor      = "invalidCursor"
-	codeBody        = "invalidBody"
-	codeTooLarge    = "bodyTooLarge"
-	codeMediaType   = "unsupportedMediaType"
-	codeNotFound    = "notFound"
-	codeExpired     = "expired"
-	codeStage       = "notRequeueable"
-	codeWaiting     = "tooManyWaits"
-	codeStreams     = "tooManyStreams"
-	codeUnavailable = "unavailable"
-	codeInternal    = "internal"
+	codeUnauthorized = "unauthorized"
+	codeForbidden    = "forbidden"
+	codeParameter    = "invalidParameter"
+	codeCursor       = "invalidCursor"
+	codeBody         = "invalidBody"
+	codeTooLarge     = "bodyTooLarge"
+	codeMediaType    = "unsupportedMediaType"
+	codeNotFound     = "notFound"
+	codeExpired      = "expired"
+	codeStage        = "notRequeueable"
+	codeWaiting      = "tooManyWaits"
+	codeStreams      = "tooManyStreams"
+	codeUnavailable  = "unavailable"
+	codeInternal     = "internal"
 )
 
 // refusal is an error whose text is meant for the caller.
@@ -46,6 +49,15 @@ func (r *refusal) Error() string { return r.detail }
 
 func refuse(status int, code, format string, args ...any) error {
 	return &refusal{status, code, fmt.Sprintf(format, args...)}
+}
+
+// hidden refuses a request for exactly one scope that its sender has not the
+// right for, whether or not there is such a scope. verb says what it wanted.
+func hidden(ctx context.Context, right, scope, verb string) error {
+	if access.From(ctx).May(right, scope) {
+		return nil
+	}
+	return refuse(http.StatusForbidden, codeForbidden, "the scope %q is not yours to %s", scope, verb)
 }
 
 // unknown turns "not found" into an answer that names what was asked for.
@@ -66,6 +78,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set("Retry-After", "1")
 		}
 		problem.New(refused.status, refused.code, refused.detail).Write(w)
+	case errors.Is(err, access.ErrRevoked):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="attend", error="invalid_token"`)
+		problem.New(http.StatusUnauthorized, codeUnauthorized, access.ErrRevoked.Error()).Write(w)
 	case r.Context().Err() != nil:
 		// The caller has gone: nobody reads an answer.
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrConflict),

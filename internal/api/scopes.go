@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
+	"attend/internal/access"
 	"attend/internal/feed"
 	"attend/internal/store"
 )
@@ -26,7 +28,7 @@ func (a *API) listScopes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	views, err := a.Scopes.Scopes(r.Context(), after, limit)
+	views, err := a.visibleScopes(r.Context(), after, limit)
 	if err != nil {
 		return err
 	}
@@ -41,6 +43,34 @@ func (a *API) listScopes(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, page)
 }
 
+// visibleScopes returns at most limit scopes that the caller may read, ordered
+// by name. Others take no place on a page and end none: a page that is not full
+// is the last, and a cursor, which can be read, holds a name of the caller's.
+func (a *API) visibleScopes(ctx context.Context, after string, limit int) ([]ScopeView, error) {
+	visible := access.From(ctx).Visible()
+	if visible == nil {
+		return a.Scopes.Scopes(ctx, after, limit)
+	}
+	var found []ScopeView
+	for {
+		views, err := a.Scopes.Scopes(ctx, after, maxLimit)
+		if err != nil {
+			return nil, err
+		}
+		for i := range views {
+			if after = views[i].Scope; !visible(after) {
+				continue
+			}
+			if found = append(found, views[i]); len(found) == limit {
+				return found, nil
+			}
+		}
+		if len(views) < maxLimit {
+			return found, nil
+		}
+	}
+}
+
 // showScope answers GET /v1/scopes/{scope}.
 func (a *API) showScope(w http.ResponseWriter, r *http.Request) error {
 	if q := parseQuery(r); q.err != nil {
@@ -51,6 +81,9 @@ func (a *API) showScope(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := checkScope(scope); err != nil {
+		return err
+	}
+	if err := hidden(r.Context(), access.Read, scope, "read"); err != nil {
 		return err
 	}
 	view, err := a.Scopes.Scope(r.Context(), scope)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/store"
 )
@@ -21,6 +22,9 @@ func (a *API) showDecision(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	story, err := a.Feed.Story(r.Context(), id)
+	if err == nil && !access.From(r.Context()).May(access.Read, story.Scope) {
+		err = store.ErrNotFound // what is hidden looks as what was never there
+	}
 	if err != nil {
 		return unknown(err, store.ErrNotFound, "decision", id)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"attend/internal/access"
 	"attend/internal/engine"
 	"attend/internal/feed"
 )
@@ -24,6 +25,7 @@ const (
 const (
 	endStopping    = "stopping"    // the daemon stops: connect again in a while
 	endUnavailable = "unavailable" // the store does not answer: the same
+	endRevoked     = "revoked"     // the token has expired or was taken away
 )
 
 // streamDecisions answers GET /v1/decisions/stream with server-sent events:
@@ -35,7 +37,7 @@ const (
 // back with the last id that it got.
 func (a *API) streamDecisions(w http.ResponseWriter, r *http.Request) error {
 	q := parseQuery(r, "scope", "route", "kinds", "after")
-	filter, name, after := q.filter(), "after", q.one("after")
+	filter, name, after := q.filter(r.Context()), "after", q.one("after")
 	if q.err != nil {
 		return q.err
 	}
@@ -59,7 +61,8 @@ func (a *API) streamDecisions(w http.ResponseWriter, r *http.Request) error {
 		beginStream(w)
 		return nil
 	}
-	leave, err := a.Streams.Enter(a.Principal(r.Context()))
+	caller := access.From(r.Context())
+	leave, err := a.Streams.Enter(caller.Name)
 	if limit := (*feed.LimitError)(nil); errors.As(err, &limit) {
 		return refuse(http.StatusTooManyRequests, codeStreams, "%d streams are open, and that is the limit: close one, or ask again later", limit.Max)
 	}
@@ -72,7 +75,9 @@ func (a *API) streamDecisions(w http.ResponseWriter, r *http.Request) error {
 		api: a, filter: filter, out: w, conn: http.NewResponseController(w),
 		epoch: head.Epoch, place: start, whole: after == fromStart,
 	}
-	a.endStream(r, s, s.run(r.Context(), stale))
+	ctx, done := caller.Until(r.Context())
+	defer done()
+	a.endStream(r, s, s.run(ctx, stale))
 	return nil
 }
 
@@ -86,6 +91,8 @@ func (a *API) endStream(r *http.Request, s *stream, why error) {
 	case errors.Is(why, os.ErrDeadlineExceeded):
 		a.Logger.InfoContext(r.Context(), "a stream is ended: its reader does not read", "route", describeRoute(r))
 		return
+	case errors.Is(why, access.ErrRevoked):
+		reason = endRevoked
 	case errors.Is(why, errGone), r.Context().Err() != nil:
 		return
 	default:
@@ -128,6 +135,9 @@ func (s *stream) run(ctx context.Context, stale bool) error {
 		return err
 	}
 	for {
+		if errors.Is(context.Cause(ctx), access.ErrRevoked) {
+			return access.ErrRevoked // nothing after that, even if there is more at once
+		}
 		wait, cancel := context.WithTimeout(ctx, streamKeepalive)
 		items, upTo, err := s.api.tail.Next(wait, s.place)
 		quiet := wait.Err() != nil && ctx.Err() == nil

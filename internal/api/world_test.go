@@ -15,10 +15,10 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"attend/internal/access"
 	"attend/internal/api"
 	"attend/internal/engine"
 	"attend/internal/feed"
-	"attend/internal/fields"
 	"attend/internal/store"
 	"attend/internal/store/memory"
 )
@@ -39,8 +39,7 @@ type world struct {
 	registry  *prometheus.Registry
 	stopping  chan struct{}
 	fields    *fakeFields
-	access    fields.Access
-	admin     bool // whether requests have the right
+	who       *access.Principal // who sends the requests
 	log       logged
 	handler   http.Handler
 }
@@ -56,7 +55,8 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	w := &world{
 		t: t, store: memory.New(memory.Options{}), last: make(map[string]engine.Position),
 		registry: prometheus.NewPedanticRegistry(),
-		scopes:   &fakeScopes{}, marks: &fakeMarks{}, fields: &fakeFields{}, stopping: make(chan struct{}), admin: true,
+		scopes:   &fakeScopes{}, marks: &fakeMarks{}, fields: &fakeFields{}, stopping: make(chan struct{}),
+		who: access.Anonymous(true),
 	}
 	t.Cleanup(func() { _ = w.store.Close() })
 	var err error
@@ -71,26 +71,20 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	}
 	handlers, err := api.New(api.Options{
 		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers,
-		Streams: w.streams, Fields: w.fields, FieldAccess: func(context.Context) fields.Access { return w.access }, Principal: func(context.Context) string { return "" },
-		Admin: w.requireAdmin, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Streams: w.streams, Fields: w.fields, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := chi.NewRouter()
+	r.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(rw, r.WithContext(access.With(r.Context(), w.who)))
+		})
+	})
 	handlers.Register(r)
 	w.handler = r
 	return w
-}
-
-func (w *world) requireAdmin(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if !w.admin {
-			rw.WriteHeader(http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(rw, r)
-	})
 }
 
 // event appends an event and returns its position.

@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"attend/internal/access"
 	"attend/internal/config"
 	"attend/internal/feed"
 	"attend/internal/fields"
@@ -54,6 +55,7 @@ type App struct {
 	retention *retention.Keeper // nil where everything is kept for ever
 	ingest    *ingest.Handler
 	consumers *feed.Consumers
+	tokens    *access.Tokens
 	server    *http.Server
 
 	stopping chan struct{} // closed when the daemon begins to stop

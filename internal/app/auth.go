@@ -1,12 +1,11 @@
 package app
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 	"strings"
 
-	"attend/internal/fields"
+	"attend/internal/access"
+	"attend/internal/config"
 	"attend/internal/problem"
 )
 
@@ -16,67 +15,68 @@ const (
 	codeForbidden    = "forbidden"
 )
 
-// defaultPrincipal is who the one configured token stands for.
-const defaultPrincipal = "default"
-
-// access decides who may do what. With a token, whoever brings it has every
-// right and nobody else has any; without one, anybody who gets past the guard
-// may ingest and read, and nobody is an administrator, unless the daemon
-// listens on a unix socket: that only its own user can open.
-type access struct {
-	closed bool     // a token is set
-	sum    [32]byte // its SHA-256
-	socket bool     // the daemon listens on a unix socket
+// auth finds out who sends a request. Where tokens are configured, nobody gets
+// in without one. Where there are none, anybody who gets past the guard may
+// ingest and read, and nobody is an administrator, unless the daemon listens on
+// a unix socket: that only its own user can open.
+type auth struct {
+	tokens    *access.Tokens
+	anonymous *access.Principal // everybody, where there are no tokens
 }
 
-func newAccess(token string, socket bool) *access {
-	if token == "" {
-		return &access{socket: socket}
+// newAuth knows the tokens of the configuration. Its stop must be called.
+func newAuth(cfg *config.Config) *auth {
+	var all []access.Token
+	if cfg.Token != "" {
+		all = append(all, access.Token{
+			Grant: access.Grant{Name: config.DefaultToken, Rights: access.Rights()},
+			Sum:   access.SumOf(cfg.Token.Reveal()),
+		})
 	}
-	return &access{closed: true, sum: sha256.Sum256([]byte(token)), socket: socket}
-}
-
-// principal is the name of whoever gets in, "" when everybody does.
-func (a *access) principal() string {
-	if a.closed {
-		return defaultPrincipal
+	for i := range cfg.Tokens {
+		all = append(all, cfg.Tokens[i].Token)
 	}
-	return ""
+	return &auth{tokens: access.NewTokens(all), anonymous: access.Anonymous(cfg.Socket != "")}
 }
 
 // open tells which paths need no token: what asks whether the process lives
 // must not need its secrets.
 func open(path string) bool { return path == pathHealth || path == pathReady }
 
-// wrap puts the check of the token before a handler.
-func (a *access) wrap(next http.Handler) http.Handler {
-	if !a.closed {
-		return next
-	}
+// wrap finds the sender of each request, and puts it into the context.
+func (a *auth) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.tokens.Empty() {
+			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), a.anonymous)))
+			return
+		}
 		if open(r.URL.EscapedPath()) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		token, sent := bearer(r)
+		if !sent {
+			unauthorized(w, "", "this daemon needs a token: send the header Authorization: Bearer <token>")
+			return
+		}
+		caller, err := a.tokens.Find(token)
 		switch {
-		case !sent:
-			w.Header().Set("WWW-Authenticate", `Bearer realm="attend"`)
-			problem.New(http.StatusUnauthorized, codeUnauthorized, "this daemon needs a token: send the header Authorization: Bearer <token>").Write(w)
-		case !a.matches(token):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="attend", error="invalid_token"`)
-			problem.New(http.StatusUnauthorized, codeUnauthorized, "the token is not the one that this daemon was given").Write(w)
+		case err != nil:
+			unauthorized(w, invalidToken, err.Error())
+		case caller == nil:
+			unauthorized(w, invalidToken, "the token is none of those that this daemon was given")
 		default:
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), caller)))
 		}
 	})
 }
 
-// matches compares digests, so that the time it takes tells neither the token
-// nor its length.
-func (a *access) matches(token string) bool {
-	sum := sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(sum[:], a.sum[:]) == 1
+// invalidToken is what is wrong, in the words of RFC 6750.
+const invalidToken = `, error="invalid_token"`
+
+func unauthorized(w http.ResponseWriter, why, detail string) {
+	w.Header().Set("WWW-Authenticate", `Bearer realm="attend"`+why)
+	problem.New(http.StatusUnauthorized, codeUnauthorized, detail).Write(w)
 }
 
 // bearer reads the token out of the one Authorization header.
@@ -92,17 +92,13 @@ func bearer(r *http.Request) (token string, sent bool) {
 	return strings.TrimSpace(token), true
 }
 
-// admin puts the check of the right "admin" before a handler.
-func (a *access) admin(next http.Handler) http.Handler {
-	if a.closed || a.socket {
-		return next // whoever came this far brought the token, or is the daemon's own user
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		problem.New(http.StatusForbidden, codeForbidden,
-			"this needs the right admin, which a token or a unix socket gives: set ATTEND_TOKEN for the daemon and send Authorization: Bearer <token>, or let it listen on ATTEND_SOCKET").Write(w)
+// needs puts the check of a right before a handler that does not make it itself.
+func needs(right string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if caller := access.From(r.Context()); !caller.May(right, "") {
+			problem.New(http.StatusForbidden, codeForbidden, caller.Lacks(right)).Write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
-
-// fields says which Fields the caller may use, and for which agents it may speak
-// there. One token has every right, so there is nothing to refuse yet.
-func (a *access) fields() fields.Access { return fields.Access{} }

@@ -28,7 +28,7 @@ const (
 // newRouter returns a router with what stands before every route: recovery,
 // the guard, the token. Chi matches a path as it was sent, escaped, so a name
 // with a slash in it is one segment.
-func newRouter(log *slog.Logger, g *guard, a *access) *chi.Mux {
+func newRouter(log *slog.Logger, g *guard, a *auth) *chi.Mux {
 	r := chi.NewRouter()
 	r.Use(observe(log), g.wrap, a.wrap, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) { notFound(w, r) })

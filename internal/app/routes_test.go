@@ -9,12 +9,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"attend/internal/config"
 )
 
 // answer sends a request through the router to a handler at /x.
 func answer(t *testing.T, log *bytes.Buffer, serve http.HandlerFunc) (rec *httptest.ResponseRecorder, panicked any) {
 	t.Helper()
-	r := newRouter(slog.New(slog.NewTextHandler(log, nil)), new(guard), newAccess("", false))
+	r := newRouter(slog.New(slog.NewTextHandler(log, nil)), new(guard), newAuth(new(config.Config)))
 	r.Get("/x", serve)
 	rec = httptest.NewRecorder()
 	defer func() { panicked = recover() }()
@@ -65,7 +67,7 @@ func (brokenWriter) FlushError() error { return errors.New("nobody reads") }
 
 func TestRouter_HandlersLearnThatNobodyReads(t *testing.T) {
 	var flushed error
-	r := newRouter(slog.New(slog.DiscardHandler), new(guard), newAccess("", false))
+	r := newRouter(slog.New(slog.DiscardHandler), new(guard), newAuth(new(config.Config)))
 	r.Get("/x", func(w http.ResponseWriter, _ *http.Request) { flushed = http.NewResponseController(w).Flush() })
 	r.ServeHTTP(brokenWriter{httptest.NewRecorder()}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/x", nil))
 	if flushed == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"attend/internal/access"
 	"attend/internal/config"
 	"attend/internal/problem"
 )
@@ -29,16 +30,18 @@ const (
 
 // buildServer puts the routes together.
 func (a *App) buildServer() error {
-	may := newAccess(a.cfg.Token.Reveal(), a.cfg.Socket != "")
-	r := newRouter(a.log, newGuard(a.cfg), may)
+	who := newAuth(a.cfg)
+	a.tokens = who.tokens
+	a.cleanups.push("tokens", func(context.Context) error { who.tokens.Stop(); return nil })
+	r := newRouter(a.log, newGuard(a.cfg), who)
 	r.Method(http.MethodGet, pathHealth, bounded(http.HandlerFunc(a.health)))
 	r.Method(http.MethodGet, pathReady, bounded(http.HandlerFunc(a.ready)))
-	r.Method(http.MethodGet, pathMetrics, bounded(promhttp.HandlerFor(a.opt.Registry, promhttp.HandlerOpts{
+	r.Method(http.MethodGet, pathMetrics, needs(access.Read, bounded(promhttp.HandlerFor(a.opt.Registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: metricsAtOnce,
 		Registry:            a.opt.Registry,
-	})))
+	}))))
 	r.Method(http.MethodGet, pathDocument, bounded(http.HandlerFunc(serveDocument)))
-	if err := a.mount(r, may); err != nil {
+	if err := a.mount(r); err != nil {
 		return fmt.Errorf("build the handlers: %w", err)
 	}
 	a.server = &http.Server{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"attend/internal/access"
 	"attend/internal/api"
 	"attend/internal/engine"
 	"attend/internal/feed"
@@ -32,7 +33,7 @@ func (a *App) buildRunner() {
 }
 
 // mount makes the adapters and adds their routes.
-func (a *App) mount(r chi.Router, may *access) error {
+func (a *App) mount(r chi.Router) error {
 	reader := feed.NewReader(a.store)
 	a.consumers = feed.NewConsumers(a.store, reader, feed.ConsumersOptions{Shared: a.leases != nil})
 	if err := a.consumers.Register(a.opt.Registry); err != nil {
@@ -42,23 +43,23 @@ func (a *App) mount(r chi.Router, may *access) error {
 	if err != nil {
 		return err
 	}
-	a.ingest, err = ingest.New(ingest.Options{Log: a.store, Owner: a.runner, Logger: a.log, Registerer: a.opt.Registry})
+	a.ingest, err = ingest.New(ingest.Options{
+		Log: a.store, Owner: a.runner, Logger: a.log, Registerer: a.opt.Registry,
+		Allows: func(ctx context.Context, scope string) bool { return access.From(ctx).May(access.Ingest, scope) },
+	})
 	if err != nil {
 		return err
 	}
 	handlers, err := api.New(api.Options{
-		Log:         a.store,
-		Feed:        reader,
-		Scopes:      scopeViews{a.runner},
-		Marks:       a.runner,
-		Consumers:   a.consumers,
-		Streams:     streams,
-		Fields:      a.fields,
-		FieldAccess: func(context.Context) fields.Access { return may.fields() },
-		Principal:   func(context.Context) string { return may.principal() },
-		Admin:       may.admin,
-		Stopping:    a.stopping,
-		Logger:      a.log,
+		Log:       a.store,
+		Feed:      reader,
+		Scopes:    scopeViews{a.runner},
+		Marks:     a.runner,
+		Consumers: a.consumers,
+		Streams:   streams,
+		Fields:    a.fields,
+		Stopping:  a.stopping,
+		Logger:    a.log,
 	})
 	if err != nil {
 		return err
@@ -74,21 +75,29 @@ func (a *App) mount(r chi.Router, may *access) error {
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 		Version:    ReadBuild().Version,
-		Caller: func(context.Context) mcpserve.Caller {
-			return mcpserve.Caller{Name: may.principal(), Fields: may.fields()}
-		},
-		Now:      a.store.Now,
-		Stopping: a.stopping,
+		Caller:     callerOf,
+		Now:        a.store.Now,
+		Stopping:   a.stopping,
 	})
 	if err != nil {
 		return err
 	}
-	r.Handle(pathIngest, a.ingest) // it says itself what other methods should be
+	r.Handle(pathIngest, needs(access.Ingest, a.ingest)) // it says itself what other methods should be
 	r.Method(http.MethodGet, pathMCP, protocol)
 	r.Method(http.MethodPost, pathMCP, protocol)
 	r.Method(http.MethodDelete, pathMCP, protocol)
 	handlers.Register(r)
 	return nil
+}
+
+// callerOf gives the sender of a request to MCP, which checks the rights of each
+// method and tool itself.
+func callerOf(ctx context.Context) mcpserve.Caller {
+	p := access.From(ctx)
+	return mcpserve.Caller{
+		Name: p.Name, May: p.May, Revoked: p.Revoked(),
+		Fields: fields.Access{MayField: p.MayField, MayAgent: p.SpeaksFor()},
+	}
 }
 
 // pusher gives ingest to MCP without naming its types.

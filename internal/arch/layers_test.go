@@ -26,8 +26,8 @@ var layers = []layer{
 		[]string{"internal/store", "internal/judge"},
 	},
 	{
-		"vocabulary", "cursors and problems are the same words over HTTP and MCP",
-		[]string{"internal/feed", "internal/fields", "internal/guard", "internal/problem"},
+		"vocabulary", "cursors, problems and rights are the same words over HTTP and MCP",
+		[]string{"internal/access", "internal/feed", "internal/fields", "internal/guard", "internal/problem"},
 	},
 	{
 		"services", "what goes on behind an adapter, when nobody calls, is held and tested without it",

@@ -22,6 +22,8 @@ type Config struct {
 	Socket string
 	// Token is the one bearer token, with every right; "" for none.
 	Token Secret
+	// Tokens are further principals, each with a token and rights of its own.
+	Tokens []Token
 	// RemoteWithoutToken allows a Host that other machines reach although no
 	// token is set.
 	RemoteWithoutToken bool
@@ -110,6 +112,7 @@ func (c *Config) LogValue() slog.Value {
 		slog.Any("files", slices.Clone(c.Files)),
 		slog.String("address", c.Address()),
 		slog.Bool("token", c.Token != ""),
+		slog.Int("tokens", len(c.Tokens)),
 		slog.String("store", c.Store.String()),
 		slog.String("judge", c.Judge),
 		slog.Int("kinds", len(c.Kinds.Entries)),

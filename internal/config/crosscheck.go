@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"attend/internal/engine"
@@ -14,6 +15,7 @@ import (
 func (l *loader) crossCheck(kindsRead bool) {
 	l.checkListeners()
 	l.checkExposure()
+	l.checkTokens()
 	l.warnWorldReadable()
 	l.warnReplicas()
 	l.checkRetention()
@@ -49,7 +51,7 @@ func (l *loader) checkListeners() {
 // checkExposure refuses to listen where other machines reach the daemon
 // without a token, unless that was asked for in words.
 func (l *loader) checkExposure() {
-	if l.c.Socket != "" || l.c.Host == "" || loopback(l.c.Host) || l.c.Token != "" {
+	if l.c.Socket != "" || l.c.Host == "" || loopback(l.c.Host) || l.c.Token != "" || len(l.c.Tokens) > 0 {
 		return
 	}
 	v := l.value("host")
@@ -62,29 +64,31 @@ func (l *loader) checkExposure() {
 	}
 	l.mistakes = append(l.mistakes, Mistake{
 		v.place, v.key,
-		fmt.Sprintf("is %s, which other machines reach, and no token is set: set ATTEND_TOKEN, or allowRemoteWithoutToken where something else guards the daemon", quote(l.c.Host)),
+		fmt.Sprintf("is %s, which other machines reach, and no token is set: set ATTEND_TOKEN or tokens, or allowRemoteWithoutToken where something else guards the daemon", quote(l.c.Host)),
 	})
 }
 
 // warnWorldReadable warns of a file that everyone may read and that holds a
 // secret. Permission bits say nothing on Windows.
 func (l *loader) warnWorldReadable() {
-	l.warnSecret("token", "ATTEND_TOKEN")
+	l.warnSecret("token", l.value("token").place, "use ATTEND_TOKEN")
+	if i := slices.IndexFunc(l.c.Tokens, func(t Token) bool { return t.plain }); i >= 0 {
+		l.warnSecret(keyTokens, l.c.Tokens[i].Place, "give the hash of each token")
+	}
 	if l.c.Store.Kind == StorePostgres && hasPassword(l.c.Store.Address.Reveal()) {
-		l.warnSecret("store", "ATTEND_STORE")
+		l.warnSecret("store", l.value("store").place, "use ATTEND_STORE")
 	}
 }
 
-func (l *loader) warnSecret(key, variable string) {
-	v := l.value(key)
-	if v.place.Line == 0 || runtime.GOOS == "windows" {
+func (l *loader) warnSecret(key string, at Place, instead string) {
+	if at.Line == 0 || runtime.GOOS == "windows" {
 		return
 	}
-	info, err := os.Stat(v.place.Source)
+	info, err := os.Stat(at.Source)
 	if err == nil && info.Mode().Perm()&0o004 != 0 {
 		l.c.Warnings = append(l.c.Warnings, Warning{
-			v.place, WarnWorldReadable,
-			fmt.Sprintf("%s: everyone may read this file (mode %04o): chmod 600, or use %s", key, info.Mode().Perm(), variable),
+			at, WarnWorldReadable,
+			fmt.Sprintf("%s: everyone may read this file (mode %04o): chmod 600, or %s", key, info.Mode().Perm(), instead),
 		})
 	}
 }

@@ -140,7 +140,7 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	b := exampleFile(t, "attend.yaml")
 	b = b[bytes.Index(b, []byte("\nhost:")):] // before it stand command lines
 	b = bytes.Replace(b, []byte("scopes: []\n"), []byte("scopes:\n"), 1)
-	b = regexp.MustCompile(`(?m)^# (token:|allowedHosts:|allowedOrigins:|guidance:|criteria:|predicates:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
+	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|guidance:|criteria:|predicates:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
 	t.Chdir(t.TempDir())
 	write(t, DefaultFile, string(b))
 	c, err := Load(nil, nil)

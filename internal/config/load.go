@@ -236,6 +236,7 @@ func (l *loader) sections(root *yaml.Node, r *reader) {
 			r.apply(set, n, set.name, &l.c.Settings)
 		}
 	}
+	l.c.Tokens = r.readTokens(section(root, keyTokens))
 	l.c.Context = r.readContext(section(root, keyContext))
 }
 

@@ -105,6 +105,8 @@ const (
 	WarnUnmapped       WarningCode = "unmapped"       // an event name that no pattern matches
 	WarnWorldReadable  WarningCode = "worldReadable"  // a file with secrets that everyone may read
 	WarnRemoteOpen     WarningCode = "remoteOpen"     // other machines reach the daemon without a token
+	WarnShortToken     WarningCode = "shortToken"     // a token that could be guessed
+	WarnExpired        WarningCode = "expired"        // a token with which nobody gets in any more
 	WarnIgnored        WarningCode = "ignored"        // a setting for another kind of store
 	WarnShortRetention WarningCode = "shortRetention" // events go before their windows settle
 )

@@ -111,7 +111,7 @@ func scalars() []scalar {
 
 // sections are the keys of attend.yaml that are no scalars.
 func sections() []string {
-	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyContext}
+	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyContext, keyTokens}
 }
 
 // Flags adds the flags of the daemon to fs. [Load] reads them back.

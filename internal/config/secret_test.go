@@ -17,6 +17,7 @@ const hidden = "hunter2-the-secret"
 // No way of printing, logging or encoding a configuration shows its secrets.
 func TestSecret_IsNeverPrinted(t *testing.T) {
 	t.Chdir(t.TempDir())
+	write(t, DefaultFile, "tokens: [{name: a, rights: [read], token: "+hidden+"-2}]")
 	c, err := Load(nil, []string{"ATTEND_TOKEN=" + hidden})
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +42,9 @@ func TestSecret_IsNeverPrinted(t *testing.T) {
 			t.Errorf("the secret is shown as %s in:\n%s", leak, shown)
 		}
 	}
+	if sum := c.Tokens[0].Sum.Hash(); strings.Contains(shown, sum[len(sum)-16:]) {
+		t.Errorf("the sum of a token is shown in:\n%s", shown)
+	}
 	if !strings.Contains(shown, redacted) {
 		t.Error("nothing says that there is a token")
 	}
@@ -62,6 +66,17 @@ func TestSecret_IsInNoMistake(t *testing.T) {
 		"store: postgres:user:" + hidden + "@db/attend",
 		"store: mysql://user:" + hidden + "@db/attend",
 		"policy:\n  token: " + hidden,
+		"tokens: " + hidden,
+		"tokens: [" + hidden + "]",
+		"tokens: {name: a, token: " + hidden + "}",
+		"tokens: [{name: a, token: " + hidden + "}]",
+		"tokens: [{name: a, rights: [read], hash: " + hidden + "}]",
+		"tokens: [{name: a, rights: [read], hash: [" + hidden + "]}]",
+		"tokens: [{name: a, rights: [read], token: {" + hidden + ": 1}}]",
+		"tokens: [{name: a, rights: [read], tokn: " + hidden + "}]",
+		"tokens: [{name: a, rights: [read], " + hidden + ": a}]",
+		"tokens: [{name: a, rights: [read], token: \"" + hidden + " b\"}]",
+		"tokens: [{name: a, rights: [read], token: " + hidden + "}, {name: b, rights: [read], token: " + hidden + "}]",
 	} {
 		write(t, DefaultFile, file)
 		report := Check(nil, []string{"ATTEND_TOKN=" + hidden, "ATTEND_PORT=" + hidden[:4]}, nil)
@@ -90,6 +105,9 @@ func TestLoad_WarnsOfWorldReadableSecrets(t *testing.T) {
 		{"token: abc", 0o640, false},
 		{"token: abc", 0o600, false},
 		{"port: 1", 0o644, false},
+		{"tokens: [{name: a, rights: [read], token: correct-horse-battery}]", 0o644, true},
+		{"tokens: [{name: a, rights: [read], token: correct-horse-battery}]", 0o600, false},
+		{"tokens: [{name: a, rights: [read], hash: sha256:" + strings.Repeat("a", 64) + "}]", 0o644, false},
 	} {
 		write(t, DefaultFile, c.content)
 		if err := os.Chmod(DefaultFile, c.mode); err != nil {

@@ -76,14 +76,21 @@ func setSocket(c *Config, text string) error {
 
 // setToken must not quote the text.
 func setToken(c *Config, text string) error {
-	const most = 4096
+	if err := checkToken(text); err != nil {
+		return err
+	}
+	c.Token = Secret(text)
+	return nil
+}
+
+// checkToken says why text can be no bearer token, without quoting it.
+func checkToken(text string) error {
 	switch {
-	case len(text) > most:
-		return fmt.Errorf("has %d bytes: may have at most %d", len(text), most)
+	case len(text) > maxTokenBytes:
+		return fmt.Errorf("has %d bytes: may have at most %d", len(text), maxTokenBytes)
 	case strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return errors.New("must be printable ASCII without blanks, so that it can stand in a header")
 	}
-	c.Token = Secret(text)
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (s *Server) serveListen(ctx context.Context, w http.ResponseWriter, r *http
 		s.fail(w, req.ID, bad, true)
 		return
 	}
-	leave, ok := s.listeners.enter(caller.Name)
+	leave, ok := s.listeners.Enter(caller.Name)
 	s.metrics.request(req.Method, ok)
 	if !ok {
 		s.fail(w, req.ID, exhausted(s.tooManyListeners()), true)
@@ -139,7 +139,7 @@ func acknowledge(out *sse, id json.RawMessage, filter listenFilter) error {
 }
 
 func (s *Server) tooManyListeners() error {
-	return &feed.LimitError{Limit: "listeners", Max: s.listeners.max}
+	return &feed.LimitError{Limit: "listeners", Max: s.listeners.Max()}
 }
 
 // listenFilter reads what a client asks for, and returns what it gets.
@@ -180,7 +180,7 @@ func (s *Server) serveNotifications(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the answer is a stream of events: send Accept: "+eventStream, http.StatusNotAcceptable)
 		return
 	}
-	leave, ok := s.listeners.enter(caller.Name)
+	leave, ok := s.listeners.Enter(caller.Name)
 	if !ok {
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, s.tooManyListeners().Error(), http.StatusTooManyRequests)

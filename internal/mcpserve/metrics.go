@@ -3,14 +3,15 @@ package mcpserve
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"attend/internal/access"
 )
 
-// methods are the ones counted by name; whatever else a caller makes up is
-// counted as "other".
-func methods() []string {
+// Methods are those that are answered, and counted by name; whatever else a
+// caller makes up is counted as "other".
+func Methods() []string {
 	return []string{
 		"initialize", "server/discover", "ping", "tools/list", "tools/call",
 		"events/list", "events/poll", "events/stream", "events/subscribe", "events/unsubscribe",
@@ -23,15 +24,15 @@ type metrics struct {
 	known    []string
 }
 
-func newMetrics(reg prometheus.Registerer, sessions *sessions, waits, listeners *bound) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, sessions *sessions, waits, listeners *access.Bound) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attend_mcp_requests_total",
 			Help: "MCP requests by method, and whether they were taken or refused.",
 		}, []string{"method", "outcome"}),
-		known: methods(),
+		known: Methods(),
 	}
-	for _, method := range append(methods(), "other") {
+	for _, method := range append(Methods(), "other") {
 		for _, outcome := range []string{"taken", "refused"} {
 			m.requests.WithLabelValues(method, outcome)
 		}
@@ -41,8 +42,8 @@ func newMetrics(reg prometheus.Registerer, sessions *sessions, waits, listeners 
 	}
 	for _, c := range []prometheus.Collector{
 		m.requests,
-		gauge("attend_mcp_waits", "Calls of attend_wait that are waiting now.", waits.count),
-		gauge("attend_mcp_listeners", "Open streams that tell when the list of event types changes.", listeners.count),
+		gauge("attend_mcp_waits", "Calls of attend_wait that are waiting now.", waits.Count),
+		gauge("attend_mcp_listeners", "Open streams that tell when the list of event types changes.", listeners.Count),
 		gauge("attend_mcp_sessions", "Open sessions of the protocol revisions that have sessions.", sessions.count),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -61,39 +62,4 @@ func (m *metrics) request(method string, taken bool) {
 		outcome = "taken"
 	}
 	m.requests.WithLabelValues(method, outcome).Inc()
-}
-
-// bound is how much one principal may have going on at once.
-type bound struct {
-	max int
-	mu  sync.Mutex
-	of  map[string]int
-	all int
-}
-
-func newBound(limit int) *bound { return &bound{max: limit, of: make(map[string]int)} }
-
-// enter takes a place; leave, unless ok is false, gives it back.
-func (b *bound) enter(principal string) (leave func(), ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.of[principal] >= b.max {
-		return nil, false
-	}
-	b.of[principal]++
-	b.all++
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.all--
-		if b.of[principal]--; b.of[principal] == 0 {
-			delete(b.of, principal)
-		}
-	}, true
-}
-
-func (b *bound) count() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"attend/internal/access"
 	"attend/internal/feed"
 	"attend/internal/field"
 	"attend/internal/fields"
@@ -31,8 +32,8 @@ import (
 
 // Rights that a caller may have (design, section 9).
 const (
-	RightRead   = "read"   // events/*, attend_wait, attend_scopes, attend_decision, and what only looks at a Field
-	RightIngest = "ingest" // attend_push, attend_flush, and what changes a Field
+	RightRead   = access.Read   // events/*, attend_wait, attend_scopes, attend_decision, and what only looks at a Field
+	RightIngest = access.Ingest // attend_push, attend_flush, and what changes a Field
 )
 
 // Caller is who sent a request.
@@ -63,7 +64,9 @@ func (c *Caller) visible() func(scope string) bool {
 type Pusher interface {
 	// Push commits the good ones among the events, each a JSON object with the
 	// fields of an ingest line, and tells what became of them. The error is for
-	// what concerns them all: the store is down, the context has ended.
+	// what concerns them all: the store is down, the context has ended. Those of
+	// a scope to which the caller may not write are rejected like any other that
+	// cannot be taken: the context says who calls.
 	Push(ctx context.Context, events []json.RawMessage) (Pushed, error)
 }
 
@@ -143,8 +146,8 @@ type Server struct {
 	opts      Options
 	sdk       http.Handler
 	sessions  *sessions
-	waits     *bound
-	listeners *bound
+	waits     *access.Bound
+	listeners *access.Bound
 	tail      *feed.Tail
 	ending    *ending
 	changes   *changes
@@ -188,8 +191,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts:      o,
 		sessions:  newSessions(maxSessions, o.SessionIdle, o.Now),
-		waits:     newBound(o.MaxWaits),
-		listeners: newBound(o.MaxListeners),
+		waits:     access.NewBound(o.MaxWaits),
+		listeners: access.NewBound(o.MaxListeners),
 		tail:      feed.NewTail(o.Reader, o.Stopping),
 		ending:    &ending{stopping: o.Stopping},
 		changes:   newChanges(),

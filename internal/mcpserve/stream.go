@@ -54,7 +54,7 @@ func (s *Server) serveStream(ctx context.Context, w http.ResponseWriter, r *http
 	}
 	why := st.run(ctx)
 	if errors.Is(why, errRevoked) {
-		_ = st.notify("terminated", map[string]any{"error": forbidden("revoked", "your right to read these events has ended")})
+		_ = st.notify("terminated", map[string]any{"error": revoked()})
 	}
 	if endsWithResult(why) {
 		_ = st.out.message(s.finalResult(req.ID, st.id, modern))

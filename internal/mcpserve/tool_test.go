@@ -330,7 +330,6 @@ func TestTools_Rights(t *testing.T) {
 		{reader, "attend_push", `{"events":[{"scope":"mine","name":"x"}]}`, "right"},
 		{reader, "attend_flush", `{"scope":"mine"}`, "right"},
 		{writer, "attend_wait", `{"timeoutMs":0}`, "right"},
-		{writer, "attend_push", `{"events":[{"scope":"mine","name":"x"},{"scope":"theirs","name":"x"}]}`, "scope"},
 		{writer, "attend_push", `{"events":[{"scope":"mine","name":"x"}]}`, ""},
 		{writer, "attend_flush", `{"scope":"theirs"}`, "scope"},
 		{writer, "attend_flush", `{"scope":"mine"}`, ""},

@@ -3,6 +3,7 @@ package mcpserve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -86,17 +87,22 @@ func (s *Server) callWait(ctx context.Context, caller *Caller, members map[strin
 	if err != nil {
 		return nil, err
 	}
-	leave, ok := s.waits.enter(caller.Name)
+	leave, ok := s.waits.Enter(caller.Name)
 	if !ok {
 		return nil, &feed.LimitError{Limit: "waiting calls", Max: s.opts.MaxWaits}
 	}
 	defer leave()
+	ctx, stop := revocable(ctx, caller)
+	defer stop()
 
 	var got feed.Answer
 	if a.consumer != "" {
 		got, err = s.opts.Consumers.Wait(ctx, feed.Call{Consumer: a.consumer, Principal: caller.Name, Ack: a.ack, Want: a.want})
 	} else {
 		got, err = s.waitFrom(ctx, a)
+	}
+	if errors.Is(context.Cause(ctx), errRevoked) {
+		return nil, revoked() // an answer that came at this moment comes again, to whoever may have it
 	}
 	if err != nil {
 		return nil, err

@@ -65,6 +65,12 @@ func notYours(scope, verb string) *jsonrpc.Error {
 	return forbidden("scope", "the scope %q is not yours to %s", scope, verb)
 }
 
+// revoked tells a caller that waits or follows something that its rights have
+// ended.
+func revoked() *jsonrpc.Error {
+	return forbidden("revoked", "your right to read these events has ended")
+}
+
 // exhausted reports a limit of ours that the caller has reached.
 func exhausted(err error) *jsonrpc.Error {
 	var limit *feed.LimitError
