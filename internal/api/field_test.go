@@ -85,7 +85,9 @@ func TestField_RefusesBodies(t *testing.T) {
 		}
 	}
 	w.do(http.MethodPost, "/v1/field/write", `{"x":"`+strings.Repeat("a", 1<<20)+`"}`).problem(http.StatusRequestEntityTooLarge, "bodyTooLarge")
-	w.do(http.MethodPost, "/v1/field/write?field=a", `{}`).problem(http.StatusBadRequest, "invalidParameter")
+	if p := w.do(http.MethodPost, "/v1/field/write?field=a", `{}`).problem(http.StatusBadRequest, "invalidParameter"); p != `unknown parameter "field": this route takes none` {
+		t.Errorf("a parameter in the query string: %s", p)
+	}
 	w.do(http.MethodPost, "/v1/field/write", ``).problem(http.StatusUnsupportedMediaType, "unsupportedMediaType")
 	if len(w.fields.calls) > 0 {
 		t.Errorf("the Field was asked: %q", w.fields.calls)

@@ -40,7 +40,11 @@ func parseQuery(r *http.Request, known ...string) *query {
 	slices.Sort(names)
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			q.fail("unknown parameter %q: this route takes %s", name, strings.Join(known, ", "))
+			takes := "none"
+			if len(known) > 0 {
+				takes = strings.Join(known, ", ")
+			}
+			q.fail("unknown parameter %q: this route takes %s", name, takes)
 		}
 	}
 	return q

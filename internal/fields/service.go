@@ -147,9 +147,9 @@ func (s *Service) Close() {
 }
 
 // Do carries out one operation on a Field and returns its result, which is
-// ready for JSON and not to be changed (field contract, 0 "Shapes" and 1.4).
-// An empty name is the Field "default". A Field comes to be by its first
-// change; reading one that does not exist gives empty answers.
+// ready for JSON and not to be changed (docs/field.md, "Operations"). An empty
+// name is the Field "default". A Field comes to be by its first change; reading
+// one that does not exist gives empty answers.
 //
 // Errors: *field.Error for what the protocol refuses; ErrUnknownOperation,
 // ErrBusy, ErrStopping; the store's, and the context's. Those that leave open
