@@ -107,15 +107,15 @@ func describeRanked(answer *fieldAnswer) string {
 	if len(entries) == 0 {
 		return "no entries"
 	}
-	lines := make([]string, len(entries))
+	var lines []string
 	for i := range entries {
 		e := &entries[i]
 		status := ""
 		if e.Status != "committed" {
 			status = ", " + visible(e.Status)
 		}
-		lines[i] = fmt.Sprintf("%.2f  %s  %s%s  %s\n    %s\n    %s",
-			e.Score, visible(e.ID), e.author(), status, visible(e.Reason.Summary), visibleData(string(e.Entry)), visible(e.Intent))
+		lines = append(lines, fmt.Sprintf("%.2f  %s  %s%s  %s\n    %s\n    %s",
+			e.Score, visible(e.ID), e.author(), status, visible(e.Reason.Summary), visibleData(string(e.Entry)), visible(e.Intent)))
 	}
 	if answer.More {
 		lines = append(lines, "and more: the daemon shows no more than these")

@@ -103,6 +103,7 @@ func speaksFor(op field.Op, params map[string]json.RawMessage) (agent string, ok
 		left = false // the draft's own agent counts
 	case field.OpCommit:
 		return "", false
+	default:
 	}
 	raw, given := params[name]
 	if !given || string(raw) == "null" {
