@@ -97,12 +97,12 @@ func TestTokens_EndWhenTheyExpire(t *testing.T) {
 		}
 		ctx, stop := p.Until(t.Context())
 		defer stop()
-		time.Sleep(time.Hour - time.Nanosecond)
+		time.Sleep(time.Hour - time.Nanosecond) //arch:sleep the bubble's clock
 		synctest.Wait()
 		if ctx.Err() != nil || !p.May(access.Read, "") {
 			t.Error("it ends too early")
 		}
-		time.Sleep(time.Nanosecond)
+		time.Sleep(time.Nanosecond) //arch:sleep the bubble's clock
 		synctest.Wait()
 		if !errors.Is(context.Cause(ctx), access.ErrRevoked) {
 			t.Errorf("the context ends with %v", context.Cause(ctx))
