@@ -4,13 +4,23 @@ import "slices"
 
 // Attune returns the visible entries that are most relevant to the agent that
 // asks, best first (docs/field.md, "Relevance").
-func (s *State) Attune(q *Query, set Settings) []Scored { return s.attune(q, set).Entries }
-
-func (s *State) attune(q *Query, set Settings) Attuned {
-	v := s.view(q, set)
-	ranked, more := v.cut(q)
-	return Attuned{Entries: v.scoredAll(ranked), More: more, Epoch: s.epoch}
+func (s *State) Attune(q *Query, set Settings) []Scored {
+	g := s.Gather(q, set)
+	g.Result()
+	return g.Entries()
 }
+
+// Reckon returns what Attune returns for the same question, and the conflicts
+// among those entries. more is set when there were more than MaxConflicts.
+func (s *State) Reckon(q *Query, set Settings) (entries []Scored, conflicts []Conflict, more bool) {
+	g := s.Gather(q, set)
+	g.Compare(never)
+	g.Result()
+	return g.Entries(), g.Conflicts(), g.full
+}
+
+// never lets what could be stopped run to its end.
+func never() bool { return false }
 
 // cut returns the records that the question is answered with. Where it asked for
 // more than is given, more tells if there was more: one record beyond the

@@ -90,7 +90,8 @@ type Attuned struct {
 	Entries []Scored `json:"entries"`
 	// More is set when max_units was above MaxAttuned, and there is more.
 	More  bool  `json:"more,omitempty"`
-	Epoch int64 `json:"epoch"` // State.Epoch
+	Epoch int64 `json:"epoch"`         // State.Epoch
+	Cut   int   `json:"cut,omitempty"` // entries left out beyond MaxAnswer
 }
 
 // Reckoned answers reckon.
@@ -102,11 +103,12 @@ type Reckoned struct {
 	MoreConflicts bool `json:"more_conflicts,omitempty"`
 	// More is set when max_units was above MaxReckoned, and there is more.
 	More  bool  `json:"more,omitempty"`
-	Epoch int64 `json:"epoch"` // State.Epoch
+	Epoch int64 `json:"epoch"`         // State.Epoch
+	Cut   int   `json:"cut,omitempty"` // entries and conflicts left out beyond MaxAnswer
 }
 
 // Page answers read.
 type Page struct {
 	Entries []Entry `json:"entries"`
-	More    bool    `json:"more,omitempty"` // the limit cut it: ask again with after set to the last id
+	More    bool    `json:"more,omitempty"` // the limit or MaxAnswer cut it: ask again with after set to the last id
 }

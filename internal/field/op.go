@@ -135,11 +135,12 @@ const (
 	MaxName         = 256      // bytes of an agent, a role or a capability
 	MaxCapabilities = 64
 
-	DefaultUnits   = 100   // entries of an attune or reckon
-	MaxAttuned     = 10000 // entries of one attune, whatever max_units asks
-	MaxReckoned    = 1000  // entries of one reckon, which compares them in pairs
-	MaxConflicts   = 10000 // conflicts of one reckon
-	DefaultRead    = 1000  // entries of a read
+	DefaultUnits   = 100     // entries of an attune or reckon
+	MaxAttuned     = 10000   // entries of one attune, whatever max_units asks
+	MaxReckoned    = 1000    // entries of one reckon, which compares them in pairs
+	MaxConflicts   = 10000   // conflicts of one reckon
+	MaxAnswer      = 8 << 20 // bytes of an answer's JSON
+	DefaultRead    = 1000    // entries of a read
 	MaxRead        = 10000
 	DefaultCompare = 1000 // entries that a new one is compared with (ConflictsOf)
 )

@@ -84,17 +84,17 @@ func ParsePush(op Op, params json.RawMessage, _ Settings) (*Query, error) {
 	return q, nil
 }
 
-// Answer is the whole result of a query: Attuned, Reckoned or Page. The only
-// error is Read's.
+// Answer is the result of a query, Attuned, Reckoned or Page, of at most
+// MaxAnswer. The only error is Read's. Whoever cannot have the State stand still
+// for so long uses Gather or a Reading.
 func (s *State) Answer(q *Query, set Settings) (any, error) {
-	switch q.Op {
-	case OpRead:
+	if q.Op == OpRead {
 		return s.Read(q)
-	case OpReckon:
-		return s.reckon(q, set), nil
-	default:
-		return s.attune(q, set), nil
 	}
+	g := s.Gather(q, set)
+	g.Compare(never)
+	g.Fit(MaxAnswer)
+	return g.Result(), nil
 }
 
 func (in *input) query() (*Query, error) {

@@ -213,11 +213,11 @@ func TestReckon_ConflictsAreBounded(t *testing.T) {
 		w.write("kelp", fmt.Sprintf(`{"topic":"reef","depth":%d}`, i), intent20)
 	}
 	r := w.reckon(`{"agent":"mara","max_units":142}`) // 10,011
-	if len(r.Conflicts) != field.MaxConflicts || !r.MoreConflicts {
-		t.Errorf("%d conflicts, more is %t", len(r.Conflicts), r.MoreConflicts)
+	if len(r.Conflicts)+r.Cut != field.MaxConflicts || r.Cut == 0 || len(r.Entries) != 142 || !r.MoreConflicts {
+		t.Errorf("%d conflicts, %d cut, %d entries, more is %t", len(r.Conflicts), r.Cut, len(r.Entries), r.MoreConflicts)
 	}
 	r = w.reckon(`{"agent":"mara"}`)
-	if len(r.Conflicts) != 100*99/2 || r.MoreConflicts {
+	if len(r.Conflicts) != 100*99/2 || r.Cut != 0 || r.MoreConflicts {
 		t.Errorf("%d conflicts, more is %t", len(r.Conflicts), r.MoreConflicts)
 	}
 }

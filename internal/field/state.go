@@ -312,9 +312,16 @@ func (s *State) internTopic(v value) int32 {
 
 // entry copies a record out.
 func (s *State) entry(r *record) Entry {
+	e := s.bare(r)
+	e.Entry = json.RawMessage(r.payload())
+	return e
+}
+
+// bare copies it out without its payload.
+func (s *State) bare(r *record) Entry {
 	e := Entry{
 		ID: r.id(), Timestamp: r.timestamp, Epoch: r.epoch, Agent: s.agents[r.agent].name,
-		Status: r.status.status(), Entry: json.RawMessage(r.payload()), Intent: r.intent(),
+		Status: r.status.status(), Intent: r.intent(),
 	}
 	if r.supersedes != 0 {
 		e.Supersedes = s.list.at(r.supersedes - 1).id()

@@ -136,20 +136,3 @@ func (v *view) components(r *record) Components {
 	}
 	return c
 }
-
-func (v *view) scoredAll(ranked []*record) []Scored {
-	out := make([]Scored, len(ranked))
-	for i, r := range ranked {
-		out[i] = v.scored(r)
-	}
-	return out
-}
-
-// scored copies a record out with its score.
-func (v *view) scored(r *record) Scored {
-	c := v.components(r)
-	return Scored{
-		Entry: v.s.entry(r), Score: c.score(),
-		Reason: Reason{Components: c, Summary: v.table.summary(c)},
-	}
-}

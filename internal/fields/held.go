@@ -2,7 +2,6 @@ package fields
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -127,20 +126,6 @@ func (h *held) apply(changes []committed) error {
 		h.watches.note(h.state, c.change)
 	}
 	return nil
-}
-
-// read answers an operation that changes nothing.
-func (h *held) read(ctx context.Context, op field.Op, params json.RawMessage) (any, error) {
-	if err := h.current(ctx); err != nil {
-		return nil, err
-	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	d, err := h.state.Decide(op, params, h.s.opt.Settings, field.Draw{})
-	if err != nil {
-		return nil, err
-	}
-	return d.Result, nil
 }
 
 // fieldAppend is a change on its way into the store.

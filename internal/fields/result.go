@@ -25,36 +25,40 @@ type pushed struct {
 	Cut       int                `json:"cut"` // entries and conflicts left out to fit
 }
 
-// evaluate looks at the Field. Its caller has the watch's turn.
-func (w *watch) evaluate() *evaluation {
+// evaluate looks at the Field. Its caller has the watch's turn. It returns nil
+// when it was told to stop.
+func (w *watch) evaluate(stop func() bool) *evaluation {
 	h := w.h
 	h.mu.RLock()
-	var found field.Reckoned
-	if answer, _ := h.state.Answer(w.query, h.s.opt.Settings); w.op == field.OpReckon { // only a read can fail
-		found, _ = answer.(field.Reckoned)
-	} else {
-		attuned, _ := answer.(field.Attuned)
-		found.Entries, found.More = attuned.Entries, attuned.More
-	}
-	number, epoch, changedAt := h.state.Number(), h.state.Epoch(), h.state.ChangedAt()
+	found := h.state.Gather(w.query, h.s.opt.Settings)
+	number, changedAt := h.state.Number(), h.state.ChangedAt()
 	h.mu.RUnlock()
 
-	only := w.op == field.OpReckon && w.query.ConflictsOnly
-	identity := field.IdentityOfEntries(found.Entries) // and with it the conflicts among them
-	if only {
-		identity = identityOfSet(found.Conflicts)
+	if !found.Compare(stop) {
+		return nil
 	}
+	only := w.op == field.OpReckon && w.query.ConflictsOnly
+	identity := field.IdentityOfEntries(found.Entries()) // and with it the conflicts among them
+	if only {
+		identity = identityOfSet(found.Conflicts())
+	}
+	found.Fit(field.MaxAnswer) // what is kept until somebody asks for it has a bound
 	return &evaluation{
 		snapshot: Snapshot{Mark: Mark{Number: number, Identity: identity}, At: changedAt},
 		number:   number,
 		result: sync.OnceValue(func() json.RawMessage {
-			p := pushed{Field: h.name, More: found.MoreConflicts, MoreUnits: found.More, Epoch: epoch}
+			p := pushed{Field: h.name}
 			room := maxResult
-			if w.op == field.OpReckon {
-				p.Conflicts = fit(&p, &room, found.Conflicts)
+			var entries []field.Scored
+			switch r := found.Result().(type) {
+			case field.Attuned:
+				p.MoreUnits, p.Epoch, p.Cut, entries = r.More, r.Epoch, r.Cut, r.Entries
+			case field.Reckoned:
+				p.More, p.MoreUnits, p.Epoch, p.Cut, entries = r.MoreConflicts, r.More, r.Epoch, r.Cut, r.Entries
+				p.Conflicts = fit(&p, &room, r.Conflicts)
 			}
 			if !only {
-				p.Entries = fit(&p, &room, found.Entries)
+				p.Entries = fit(&p, &room, entries)
 			}
 			b, _ := json.Marshal(p) // of what has been encoded: it cannot fail
 			return b

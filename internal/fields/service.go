@@ -84,13 +84,13 @@ type Options struct {
 
 // Service keeps Fields. It is safe for concurrent use. Use New.
 type Service struct {
-	opt        Options
-	store      Store
-	log        *slog.Logger
-	metrics    *metrics
-	evaluators chan struct{} // a place for each evaluation that may run at once
-	stopping   chan struct{}
-	work       sync.WaitGroup // drains and followers
+	opt      Options
+	store    Store
+	log      *slog.Logger
+	metrics  *metrics
+	places   chan struct{} // one for each large read, or evaluation for a push, that may run at once
+	stopping chan struct{}
+	work     sync.WaitGroup // drains and followers
 
 	mu      sync.Mutex
 	stopped bool
@@ -121,11 +121,11 @@ func New(opt Options) (*Service, error) {
 	}
 	return &Service{
 		opt: opt, store: opt.Store, log: opt.Logger, metrics: m,
-		// Half of the machine at most looks at what might be pushed; a write
-		// never stands in line behind a thousand evaluations.
-		evaluators: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		stopping:   make(chan struct{}),
-		loaded:     newRegistry(),
+		// Half of the machine at most is for what takes long: a write never
+		// stands in line behind a thousand evaluations.
+		places:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		stopping: make(chan struct{}),
+		loaded:   newRegistry(),
 	}, nil
 }
 

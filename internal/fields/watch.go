@@ -117,12 +117,11 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 	if err := w.h.current(ctx); err != nil {
 		return nil, 0, err
 	}
-	select {
-	case w.h.s.evaluators <- struct{}{}:
-		defer func() { <-w.h.s.evaluators }()
-	case <-ctx.Done():
-		return nil, 0, context.Cause(ctx)
+	leave, err := w.h.s.enter(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
+	defer leave()
 	if paced && seen != nil {
 		if now := time.Now(); w.paid.Before(now) {
 			w.paid = now
@@ -133,7 +132,13 @@ func (w *watch) look(ctx context.Context, paced bool) (seen *evaluation, wait ti
 	w.mu.Lock()
 	w.isStale, w.looking = false, true
 	w.mu.Unlock()
-	now := w.evaluate()
+	now := w.evaluate(func() bool { return ctx.Err() != nil })
+	if now == nil { // whoever comes next begins anew
+		w.mu.Lock()
+		w.isStale, w.looking = true, false
+		w.mu.Unlock()
+		return nil, 0, context.Cause(ctx)
+	}
 	w.h.s.metrics.evaluations.Inc()
 	if seen != nil && seen.snapshot.Mark.Identity == now.snapshot.Mark.Identity {
 		now.snapshot.Mark, now.snapshot.At = seen.snapshot.Mark, seen.snapshot.At
