@@ -111,9 +111,13 @@ func (s *folded) account(f *findings, w *windows) {
 	}
 }
 
-// told is how many dropped events the scope's windows tell of.
+// told is how many dropped events the scope's windows tell of, those too that
+// have closed and are not written down yet.
 func (s *folded) told(w *windows) int {
 	n := s.state.Open.Dropped
+	for i := range s.state.Pending {
+		n += s.state.Pending[i].Settled.Dropped
+	}
 	for _, win := range w.inOrder {
 		if win.scope == s.state.Scope && win.taken == "" {
 			n += win.settled.Dropped
