@@ -159,9 +159,10 @@ func TestSubscription_Paces(t *testing.T) {
 // wait; a third within the second does.
 func TestSubscription_WhatIsNotToldTakesNoTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *fields.Service, _ *memory.Store) {
+		do[field.Written](t, s, "", field.OpWrite, note("kelp", "price", "price", 49))
 		sub := subscribe(t, s, field.OpReckon, params("agent", "writer", "topic", "price"))
 		mark := look(t, sub).Mark
-		for _, c := range []struct {
+		for i, c := range []struct {
 			vain int           // changes before that are none for the reader
 			want time.Duration // from the contradiction to its push
 		}{{0, 0}, {1, 0}, {2, 800 * time.Millisecond}} {
@@ -173,12 +174,12 @@ func TestSubscription_WhatIsNotToldTakesNoTime(t *testing.T) {
 				}
 				close(given)
 			}()
+			synctest.Wait()
 			for range c.vain {
 				do[field.Written](t, s, "", field.OpWrite, note("kelp", "price", "note", "fine"))
 				time.Sleep(100 * time.Millisecond) //arch:sleep as above
 			}
-			do[field.Written](t, s, "", field.OpWrite, note("kelp", "price", "price", time.Now().Unix()))
-			do[field.Written](t, s, "", field.OpWrite, note("gull", "price", "price", -time.Now().Unix()))
+			do[field.Written](t, s, "", field.OpWrite, note("gull", "price", "price", i))
 			start := time.Now()
 			seen, ok := <-given
 			if took := time.Since(start); !ok || took != c.want {
