@@ -62,6 +62,7 @@ type fieldAnswer struct {
 	More          bool            `json:"more"` // the limit has cut it
 	Conflicts     []fieldConflict `json:"conflicts"`
 	MoreConflicts bool            `json:"more_conflicts"`
+	Cut           int             `json:"cut"` // entries and conflicts, for the size of the answer
 }
 
 func readFieldAnswer(raw []byte) (*fieldAnswer, error) {
@@ -78,7 +79,15 @@ func describeAttune(_ map[string]any, raw []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return describeRanked(answer), nil
+	return describeRanked(answer) + describeCut(answer, "entries"), nil
+}
+
+// describeCut says how much of an answer was left out.
+func describeCut(answer *fieldAnswer, what string) string {
+	if answer.Cut == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nand %d more %s, for which the answer had no room: ask for fewer", answer.Cut, what)
 }
 
 // describeReckon does the same, and names each contradiction behind.
@@ -90,8 +99,7 @@ func describeReckon(_ map[string]any, raw []byte) (string, error) {
 	var b strings.Builder
 	b.WriteString(describeRanked(answer))
 	if len(answer.Conflicts) == 0 {
-		b.WriteString("\nno conflicts")
-		return b.String(), nil
+		return b.String() + "\nno conflicts" + describeCut(answer, "entries"), nil
 	}
 	for i := range answer.Conflicts {
 		b.WriteString("\n" + describeConflict(&answer.Conflicts[i]))
@@ -99,7 +107,7 @@ func describeReckon(_ map[string]any, raw []byte) (string, error) {
 	if answer.MoreConflicts {
 		b.WriteString("\nand more: not every pair was compared")
 	}
-	return b.String(), nil
+	return b.String() + describeCut(answer, "entries and conflicts"), nil
 }
 
 func describeRanked(answer *fieldAnswer) string {

@@ -61,32 +61,47 @@ func sortedMembers(object string) []claim {
 	return kept
 }
 
-// against compares the claims of two entries of one topic.
-func (c claims) against(d claims) (Conflict, bool) {
-	keys, paths := differing(c.keys, d.keys), differing(c.paths, d.paths)
-	if len(keys)+len(paths) == 0 {
-		return Conflict{}, false
-	}
-	if keys == nil {
-		keys = []string{}
-	}
-	return Conflict{Keys: keys, Paths: paths}, true
+// asserted is what one entry says beside its topic, for comparison with many
+// others, none of which is taken apart more than it must be.
+type asserted struct {
+	keys    []claim // by rising units
+	places  map[string]int
+	differs []bool
 }
 
-// differing returns the keys that both have, with different values.
-func differing(a, b []claim) []string {
-	var out []string
-	for len(a) > 0 && len(b) > 0 {
-		switch order := compareUnits(a[0].key, b[0].key); {
-		case order < 0:
-			a = a[1:]
-		case order > 0:
-			b = b[1:]
-		default:
-			if a[0].value != b[0].value {
-				out = append(out, a[0].key)
-			}
-			a, b = a[1:], b[1:]
+func assertedBy(payload string) *asserted {
+	a := &asserted{keys: claimsOf(payload, false).keys}
+	a.places, a.differs = make(map[string]int, len(a.keys)), make([]bool, len(a.keys))
+	for i, c := range a.keys {
+		a.places[c.key] = i
+	}
+	return a
+}
+
+// contradicts returns the keys that both have, with different values.
+func (a *asserted) contradicts(payload string) []string {
+	clear(a.differs)
+	n := 0
+	for key, raw := range members(payload) {
+		i, ok := a.places[key]
+		if !ok {
+			continue
+		}
+		v := valueOf(raw)
+		a.differs[i] = v.primitive() && v != a.keys[i].value // the last of a key counts
+	}
+	for _, differs := range a.differs {
+		if differs {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	out := make([]string, 0, n)
+	for i, differs := range a.differs {
+		if differs {
+			out = append(out, a.keys[i].key)
 		}
 	}
 	return out

@@ -51,7 +51,7 @@ func (s *State) contradicted(e *Entry, old string, limit int) (out []Conflict, c
 	if !ok {
 		return nil, 0
 	}
-	own := claimsOf(string(e.Entry), false)
+	own := assertedBy(string(e.Entry))
 	for _, b := range slices.Backward(s.topics[topic].blocks) {
 		for _, place := range slices.Backward(b.places) {
 			r := s.list.at(place)
@@ -62,9 +62,8 @@ func (s *State) contradicted(e *Entry, old string, limit int) (out []Conflict, c
 				return out, compared
 			}
 			compared++
-			if c, ok := own.against(claimsOf(r.payload(), false)); ok {
-				c.A, c.B = &Scored{Entry: *e}, &Scored{Entry: s.entry(r)}
-				out = append(out, c)
+			if keys := own.contradicts(r.payload()); keys != nil {
+				out = append(out, Conflict{A: &Scored{Entry: *e}, B: &Scored{Entry: s.entry(r)}, Keys: keys})
 			}
 		}
 	}

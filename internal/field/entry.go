@@ -105,6 +105,8 @@ type Reckoned struct {
 	More  bool  `json:"more,omitempty"`
 	Epoch int64 `json:"epoch"`         // State.Epoch
 	Cut   int   `json:"cut,omitempty"` // entries and conflicts left out beyond MaxAnswer
+	// CutConflicts are the conflicts among Cut.
+	CutConflicts int `json:"-"`
 }
 
 // Page answers read.

@@ -19,8 +19,9 @@ type Gathered struct {
 	pairs []pair   // in the order of the answer
 	full  bool     // not every pair was compared: there are MaxConflicts
 
-	kept int // entries that Fit has left in
-	cut  int // entries and conflicts that it has left out
+	kept         int // entries that Fit has left in
+	cut          int // and those that it has left out
+	cutConflicts int
 }
 
 // Gather looks up what answers a question: an attune or a reckon.
@@ -104,7 +105,7 @@ func (g *Gathered) Fit(most int) {
 		}
 		kept, used = i+1, n
 	}
-	g.cut += len(g.pairs) - kept
+	g.cutConflicts += len(g.pairs) - kept
 	clear(g.pairs[kept:])
 	g.pairs = g.pairs[:kept]
 	for i := range g.kept {
@@ -130,7 +131,8 @@ func (g *Gathered) Result() any {
 		return Attuned{Entries: g.entries[:g.kept], More: g.more, Epoch: g.epoch, Cut: g.cut}
 	}
 	return Reckoned{
-		Entries: g.entries[:g.kept], Conflicts: g.Conflicts(), MoreConflicts: g.full, More: g.more, Epoch: g.epoch, Cut: g.cut,
+		Entries: g.entries[:g.kept], Conflicts: g.Conflicts(), MoreConflicts: g.full, More: g.more, Epoch: g.epoch,
+		Cut: g.cut + g.cutConflicts, CutConflicts: g.cutConflicts,
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	maxEventKeys      = 10
 	maxEventValue     = 512     // bytes of a value that conflicts
 	maxEventsBytes    = 4 << 20 // of one append; one write may be alone in more
+	maxCompared       = 20000   // pairs of entries for one append, likewise
 	maxTextIntent     = 300
 	maxTextValue      = 120
 	maxTextKeys       = 3
@@ -36,8 +37,9 @@ type joint struct {
 	policy *engine.Policy // nil: the Field is not joined to attention
 	// batch has the entries that stand before in the batch, and that the state
 	// does not have yet.
-	batch *field.State
-	bytes int // of the events so far
+	batch    *field.State
+	bytes    int // of the events so far
+	compared int // pairs of entries so far
 }
 
 func (h *held) joined() *joint {
@@ -47,6 +49,9 @@ func (h *held) joined() *joint {
 	}
 	return j
 }
+
+// full reports whether what stands behind in the batch is for another append.
+func (j *joint) full() bool { return j.bytes > maxEventsBytes || j.compared > maxCompared }
 
 // entryData is the data of a field.entry.committed event.
 type entryData struct {
@@ -114,7 +119,8 @@ func (j *joint) conflicts(state *field.State, change *field.Change) []field.Conf
 	if change.Kind == field.KindWritten { // another is alone in its batch
 		_ = j.batch.Apply(change) // each has an id and an epoch of its own: it cannot fail
 	}
-	before, _ := state.ConflictsWith(change, field.DefaultCompare-compared)
+	before, more := state.ConflictsWith(change, field.DefaultCompare-compared)
+	j.compared += compared + more
 	return append(ahead, before...)
 }
 

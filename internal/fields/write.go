@@ -58,8 +58,8 @@ func refuseAll(batch []*write, err error) {
 
 // decide asks the rules about each write of a batch, and answers those that
 // are refused or change nothing. For the others it makes the entries, which
-// follow each other on the Field. What would make the append too large is left
-// for the next.
+// follow each other on the Field. What would make the append too large, or the
+// others wait too long for it, is left for the next.
 func (h *held) decide(batch []*write) (made []decided, entries []store.Entry, rest []*write) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -67,7 +67,7 @@ func (h *held) decide(batch []*write) (made []decided, entries []store.Entry, re
 	after := h.state.Number()
 	joined := h.joined()
 	for i, w := range batch {
-		if joined.bytes > maxEventsBytes {
+		if joined.full() {
 			return made, entries, batch[i:]
 		}
 		d, err := h.state.Decide(w.op, w.params, h.s.opt.Settings, field.Draw{Now: now, ID: w.id, Pending: len(made)})

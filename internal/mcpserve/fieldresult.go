@@ -73,7 +73,7 @@ func (f *fieldResult) page(r *field.Page) (*listing, error) {
 func (f *fieldResult) attuned(r *field.Attuned) (*listing, error) {
 	kept, _, err := fitting(r.Entries, maxFieldResult-resultFrame)
 	f.entries = len(kept)
-	return &listing{Entries: kept, Cut: len(r.Entries) - len(kept), More: r.More, Epoch: &r.Epoch}, err
+	return &listing{Entries: kept, Cut: r.Cut + len(r.Entries) - len(kept), More: r.More, Epoch: &r.Epoch}, err
 }
 
 func (f *fieldResult) reckoned(r *field.Reckoned) (*listing, error) {
@@ -89,7 +89,7 @@ func (f *fieldResult) reckoned(r *field.Reckoned) (*listing, error) {
 	f.entries, f.conflicts = len(entries), len(conflicts)
 	return &listing{
 		Entries: entries, Conflicts: &conflicts, MoreConflicts: r.MoreConflicts, More: r.More, Epoch: &r.Epoch,
-		Cut: len(r.Entries) - len(entries) + len(r.Conflicts) - len(conflicts),
+		Cut: r.Cut + len(r.Entries) - len(entries) + len(r.Conflicts) - len(conflicts),
 	}, err
 }
 

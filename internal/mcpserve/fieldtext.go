@@ -29,11 +29,11 @@ func (f *fieldResult) text(op field.Op) string {
 			fmt.Fprintf(&b, "\nThere are more: call field_read with after %q.\n", r.Entries[n-1].ID)
 		}
 	case field.Attuned:
-		writeAttuned(&b, r.Entries, f.entries, r.More)
+		writeAttuned(&b, r.Entries[:f.entries], len(r.Entries)+r.Cut, r.More)
 	case field.Reckoned:
 		f.writeConflicts(&b, &r)
 		b.WriteString("\n")
-		writeAttuned(&b, r.Entries, f.entries, r.More)
+		writeAttuned(&b, r.Entries[:f.entries], len(r.Entries)+r.Cut-r.CutConflicts, r.More)
 	case field.Registered:
 		fmt.Fprintf(&b, "The Field knows the role of %q.\n", r.Session)
 	case field.Written:
@@ -77,15 +77,15 @@ func doneText(op field.Op) string {
 	}
 }
 
-func writeAttuned(b *strings.Builder, entries []field.Scored, shown int, more bool) {
-	if len(entries) == 0 {
+func writeAttuned(b *strings.Builder, shown []field.Scored, all int, more bool) {
+	if all == 0 {
 		b.WriteString("No entry of another agent is relevant to you.\n")
 		return
 	}
-	fmt.Fprintf(b, "%s, the most relevant first.\n", entriesCounted(len(entries)))
-	writeEntries(b, entries[:shown], len(entries), writeScored)
+	fmt.Fprintf(b, "%s, the most relevant first.\n", entriesCounted(all))
+	writeEntries(b, shown, all, writeScored)
 	if more {
-		fmt.Fprintf(b, "\n(there are more: the daemon gives %d at most)\n", len(entries))
+		fmt.Fprintf(b, "\n(there are more: the daemon gives %d at most)\n", all)
 	}
 }
 
@@ -144,14 +144,15 @@ func draftMark(e *field.Entry) string {
 
 // writeConflicts names what contradicts what, with both values.
 func (f *fieldResult) writeConflicts(b *strings.Builder, r *field.Reckoned) {
-	switch len(r.Conflicts) {
+	all := len(r.Conflicts) + r.CutConflicts
+	switch all {
 	case 0:
 		b.WriteString("Nothing here contradicts anything.\n")
 		return
 	case 1:
 		b.WriteString("1 conflict.\n")
 	default:
-		fmt.Fprintf(b, "%d conflicts, the oldest first.\n", len(r.Conflicts))
+		fmt.Fprintf(b, "%d conflicts, the oldest first.\n", all)
 	}
 	told := 0
 	for i := range r.Conflicts[:f.conflicts] {
@@ -161,7 +162,7 @@ func (f *fieldResult) writeConflicts(b *strings.Builder, r *field.Reckoned) {
 		writeConflict(b, &r.Conflicts[i])
 		told++
 	}
-	if left := len(r.Conflicts) - told; left > 0 {
+	if left := all - told; left > 0 {
 		fmt.Fprintf(b, "(%d more not shown here)\n", left)
 	}
 	if r.MoreConflicts {
