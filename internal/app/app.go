@@ -56,6 +56,7 @@ type App struct {
 	ingest    *ingest.Handler
 	consumers *feed.Consumers
 	tokens    *access.Tokens
+	webhooks  webhooks
 	server    *http.Server
 
 	stopping chan struct{} // closed when the daemon begins to stop
@@ -147,6 +148,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.startRunner()
 	a.startConsumers()
 	a.startRetention()
+	a.startWebhooks()
 	a.startServer()
 	if a.leases != nil {
 		a.log.InfoContext(ctx, "this daemon is a replica: it shares the store with others", "replica", a.replica, "lease", a.cfg.Replicas.Lease)

@@ -64,6 +64,10 @@ func (a *App) mount(r chi.Router) error {
 	if err != nil {
 		return err
 	}
+	posts, err := a.buildWebhooks()
+	if err != nil {
+		return err
+	}
 	protocol, err := mcpserve.New(mcpserve.Options{
 		Reader:     reader,
 		Consumers:  a.consumers,
@@ -75,29 +79,22 @@ func (a *App) mount(r chi.Router) error {
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 		Version:    ReadBuild().Version,
-		Caller:     callerOf,
+		Webhooks:   offered(posts),
+		Caller:     func(ctx context.Context) mcpserve.Caller { return callerFor(access.From(ctx)) },
+		Principal:  a.principal,
 		Now:        a.store.Now,
 		Stopping:   a.stopping,
 	})
 	if err != nil {
 		return err
 	}
+	a.webhooks = webhooks{posts, protocol}
 	r.Handle(pathIngest, needs(access.Ingest, a.ingest)) // it says itself what other methods should be
 	r.Method(http.MethodGet, pathMCP, protocol)
 	r.Method(http.MethodPost, pathMCP, protocol)
 	r.Method(http.MethodDelete, pathMCP, protocol)
 	handlers.Register(r)
 	return nil
-}
-
-// callerOf gives the sender of a request to MCP, which checks the rights of each
-// method and tool itself.
-func callerOf(ctx context.Context) mcpserve.Caller {
-	p := access.From(ctx)
-	return mcpserve.Caller{
-		Name: p.Name, May: p.May, Revoked: p.Revoked(),
-		Fields: fields.Access{MayField: p.MayField, MayAgent: p.SpeaksFor()},
-	}
 }
 
 // pusher gives ingest to MCP without naming its types.

@@ -42,6 +42,7 @@ type Config struct {
 	Retention Retention
 
 	Field   Field
+	Webhook Webhook
 	Context Context
 
 	LogLevel      slog.Level

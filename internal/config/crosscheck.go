@@ -72,6 +72,7 @@ func (l *loader) checkExposure() {
 // secret. Permission bits say nothing on Windows.
 func (l *loader) warnWorldReadable() {
 	l.warnSecret("token", l.value("token").place, "use ATTEND_TOKEN")
+	l.warnSecret("secretKey", l.value("secretKey").place, "use ATTEND_SECRET_KEY")
 	if i := slices.IndexFunc(l.c.Tokens, func(t Token) bool { return t.plain }); i >= 0 {
 		l.warnSecret(keyTokens, l.c.Tokens[i].Place, "give the hash of each token")
 	}

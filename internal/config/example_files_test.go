@@ -125,6 +125,7 @@ func TestExamples_AttendYAML(t *testing.T) {
 	keys = append(keys, scalarsOf("")...)
 	keys = append(keys, scalarsOf(keyField)...)
 	keys = append(keys, scalarsOf(keyRetention)...)
+	keys = append(keys, scalarsOf(keyWebhook)...)
 	for _, s := range settings() {
 		keys = append(keys, s.name)
 	}
@@ -140,7 +141,7 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	b := exampleFile(t, "attend.yaml")
 	b = b[bytes.Index(b, []byte("\nhost:")):] // before it stand command lines
 	b = bytes.Replace(b, []byte("scopes: []\n"), []byte("scopes:\n"), 1)
-	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|guidance:|criteria:|predicates:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
+	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
 	t.Chdir(t.TempDir())
 	write(t, DefaultFile, string(b))
 	c, err := Load(nil, nil)
@@ -155,7 +156,7 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	}
 	if c.Token == "" || len(c.AllowedHosts) == 0 || len(c.AllowedOrigins) == 0 || c.Settings.Guidance == "" ||
 		len(c.Settings.Criteria) == 0 || len(c.Settings.Predicates) == 0 || len(c.Scopes) == 0 ||
-		c.Context.Attune == nil {
+		c.Context.Attune == nil || c.Webhook.SecretKey == "" || len(c.Webhook.Allow) == 0 || len(c.Webhook.Receivers) == 0 {
 		t.Errorf("something stayed a comment: %+v", c)
 	}
 }

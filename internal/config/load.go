@@ -144,6 +144,8 @@ func (l *loader) fromFile(root *yaml.Node, r *reader) map[string]any {
 			r.readScalars(keyField, "{scoring: graded}", f.value, layer)
 		case f.name == keyRetention:
 			r.readScalars(keyRetention, "{eventsMs: 604800000}", f.value, layer)
+		case f.name == keyWebhook:
+			r.readScalars(keyWebhook, "{allow: [10.0.0.0/8]}", f.value, layer)
 		case slices.Contains(sections(), f.name) || isNull(f.value):
 		case f.name == keyKinds:
 			layer[f.name] = given{text: f.value.Value, place: r.place(f.value), key: f.name, node: f.value, dir: filepath.Dir(r.source)}
@@ -169,13 +171,16 @@ func unknownKey(name string, names []string) string {
 	if slices.Contains(scalarsOf(keyRetention), name) {
 		return "is a setting of retention: write it under retention"
 	}
+	if slices.Contains(scalarsOf(keyWebhook), name) {
+		return "is a setting of webhooks: write it under webhook"
+	}
 	return "unknown key" + didYouMean(name, names)
 }
 
 // scalar reads a value as text. A list of words is joined as a variable
 // would write it.
 func (r *reader) scalar(n *yaml.Node, key string) (string, bool) {
-	isList := key == "allowedHosts" || key == "allowedOrigins"
+	isList := slices.Contains([]string{"allowedHosts", "allowedOrigins", "webhook.allow", "webhook.receivers"}, key)
 	switch {
 	case isList && n.Kind == yaml.SequenceNode:
 	case n.Kind == yaml.ScalarNode:

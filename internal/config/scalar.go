@@ -103,6 +103,11 @@ func scalars() []scalar {
 		{key: "field.minIntentLength", fallback: "10", set: setFieldMinIntent},
 		{key: "field.ingest", fallback: "false", set: setFieldIngest},
 		{key: "field.pushEveryMs", fallback: "1000", set: setFieldPushEvery},
+		{key: "webhook.enabled", fallback: "true", set: setWebhookEnabled},
+		{key: "webhook.allow", set: setWebhookAllow},
+		{key: "webhook.receivers", set: setWebhookReceivers},
+		{key: "webhook.caFile", set: setWebhookCA},
+		{key: "secretKey", set: setSecretKey},
 		{key: "logLevel", fallback: "info", usage: "least `level` to log: debug, info, warn or error", set: setLogLevel},
 		{key: "logFormat", fallback: "text", usage: "`format` of the log: text or json", set: setLogFormat},
 		{key: "shutdownGraceMs", fallback: "10000", set: setShutdownGrace},
@@ -111,7 +116,7 @@ func scalars() []scalar {
 
 // sections are the keys of attend.yaml that are no scalars.
 func sections() []string {
-	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyContext, keyTokens}
+	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyWebhook, keyContext, keyTokens}
 }
 
 // Flags adds the flags of the daemon to fs. [Load] reads them back.

@@ -38,11 +38,13 @@ func (s *Server) eventsMethod(ctx context.Context, req *jsonrpc.Request) (map[st
 	}
 	switch req.Method {
 	case "events/list":
-		return s.listEvents(params)
+		return s.listEvents(params, &caller)
 	case "events/poll":
 		return s.pollEvents(ctx, params, &caller)
-	case "events/subscribe", "events/unsubscribe":
-		return nil, s.unsupported(params)
+	case "events/subscribe":
+		return s.subscribeEvents(ctx, params, &caller)
+	case "events/unsubscribe":
+		return s.unsubscribeEvents(ctx, params, &caller)
 	default:
 		return nil, unknownMethod(req.Method)
 	}
@@ -61,24 +63,15 @@ func paramsOf(req *jsonrpc.Request) (map[string]json.RawMessage, *jsonrpc.Error)
 
 // listEvents answers events/list. All types fit on one page, so no cursor has
 // ever been given out.
-func (s *Server) listEvents(params map[string]json.RawMessage) (map[string]any, *jsonrpc.Error) {
+func (s *Server) listEvents(params map[string]json.RawMessage, caller *Caller) (map[string]any, *jsonrpc.Error) {
 	if cursor, ok := params["cursor"]; ok && string(cursor) != "null" {
 		return nil, invalidParams("/cursor", "unknown; the list has one page, so leave it out")
 	}
 	views := make([]map[string]any, len(s.types))
 	for i, t := range s.types {
-		views[i] = t.view()
+		views[i] = t.view(s.opts.Webhooks != nil && caller.Name != "")
 	}
 	return map[string]any{"events": views}, nil
-}
-
-// unsupported answers for a mode of delivery that is not offered.
-func (s *Server) unsupported(params map[string]json.RawMessage) *jsonrpc.Error {
-	if _, bad := s.named(params); bad != nil {
-		return bad
-	}
-	return rpcError(codeUnsupported, map[string]any{"feature": "delivery", "value": "webhook"},
-		"delivery by webhook is not offered: use events/stream, events/poll, or the tool attend_wait")
 }
 
 // named finds the event type that the parameters name.

@@ -35,12 +35,17 @@ type eventType struct {
 	open func(context.Context, *subscription) (source, *jsonrpc.Error)
 }
 
-// view is the type as events/list shows it.
-func (t *eventType) view() map[string]any {
+// view is the type as events/list shows it to a caller, who may have it posted or
+// not.
+func (t *eventType) view(webhook bool) map[string]any {
+	delivery := []string{"poll", "push"}
+	if webhook {
+		delivery = append(delivery, modeWebhook)
+	}
 	return map[string]any{
 		"name":          t.name,
 		"description":   t.description,
-		"delivery":      []string{"poll", "push"},
+		"delivery":      delivery,
 		"inputSchema":   t.arguments.raw,
 		"payloadSchema": t.payload,
 	}

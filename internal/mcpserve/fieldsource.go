@@ -168,7 +168,7 @@ func (f *fieldSource) wait(ctx context.Context) error {
 	return nil
 }
 
-func (f *fieldSource) give(ctx context.Context, to *stream) error {
+func (f *fieldSource) give(ctx context.Context, to taker) error {
 	if f.next == nil || ctx.Err() != nil {
 		return nil
 	}

@@ -128,7 +128,7 @@ func (l *logSource) wait(ctx context.Context) (err error) {
 	return err
 }
 
-func (l *logSource) give(ctx context.Context, to *stream) error {
+func (l *logSource) give(ctx context.Context, to taker) error {
 	if l.behind {
 		return l.catchUp(ctx, to)
 	}
@@ -159,7 +159,7 @@ func (l *logSource) give(ctx context.Context, to *stream) error {
 }
 
 // send sends an occurrence, and moves the place behind it.
-func (l *logSource) send(to *stream, at engine.Position, occurrence json.RawMessage) error {
+func (l *logSource) send(to taker, at engine.Position, occurrence json.RawMessage) error {
 	if err := to.event(feed.Cursor{Epoch: l.epoch, Position: at}.Encode(), occurrence); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (l *logSource) send(to *stream, at engine.Position, occurrence json.RawMess
 }
 
 // catchUp reads the log for a stream that is behind what is kept in memory.
-func (l *logSource) catchUp(ctx context.Context, to *stream) error {
+func (l *logSource) catchUp(ctx context.Context, to taker) error {
 	page, err := l.server.opts.Reader.Page(ctx, l.at, l.filter, catchUpEvents, catchUpBytes)
 	if err != nil {
 		return err

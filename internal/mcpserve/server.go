@@ -110,13 +110,17 @@ type Options struct {
 	Push       Pusher
 	Flush      Flusher
 	Scopes     Scopes
-	Fields     Fields // nil: their tools and event types are not offered
+	Fields     Fields   // nil: their tools and event types are not offered
+	Webhooks   Webhooks // nil: delivery by webhook is not offered
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Version    string // of attend, as clients see it
 	// Caller finds who sent a request in its context, where the middleware in
 	// front of this handler put it. Nil: everyone may do everything.
 	Caller func(ctx context.Context) Caller
+	// Principal finds what a principal may do now, by its name: webhooks are
+	// delivered while nobody calls. Nil, or without ok: nothing.
+	Principal func(name string) (caller Caller, ok bool)
 	// MaxWaits is how many attend_wait calls of one principal may wait at once;
 	// 0 is 1,000.
 	MaxWaits int
@@ -161,7 +165,7 @@ type Server struct {
 }
 
 // shapes are those of the parameters that the front reads itself.
-type shapes struct{ poll, stream, listen *shape }
+type shapes struct{ poll, stream, subscribe, unsubscribe, listen *shape }
 
 const maxSessions = 10000
 
@@ -217,7 +221,9 @@ func New(o Options) (*Server, error) {
 }
 
 func readShapes() (s shapes, err error) {
-	for name, into := range map[string]**shape{"poll": &s.poll, "stream": &s.stream, "listen": &s.listen} { //arch:sorted each by itself
+	for name, into := range map[string]**shape{
+		"poll": &s.poll, "stream": &s.stream, "subscribe": &s.subscribe, "unsubscribe": &s.unsubscribe, "listen": &s.listen,
+	} { //arch:sorted each by itself
 		if *into, err = readShape(name); err != nil {
 			return s, err
 		}

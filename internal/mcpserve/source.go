@@ -16,13 +16,25 @@ type source interface {
 	late() bool
 	// page gives a poll what has come already: at most limit occurrences.
 	page(ctx context.Context, limit int) (*page, error)
-	// wait is for streams, as is give. It returns as soon as there may be something to give, and else with the
+	// wait is for streams and webhooks, as is give. It returns as soon as there may be something to give, and else with the
 	// context's error or the store's.
 	wait(ctx context.Context) error
 	// give sends what wait has found, or nothing when it has found nothing.
-	give(ctx context.Context, to *stream) error
+	give(ctx context.Context, to taker) error
 	// close lets go of what it holds.
 	close()
+}
+
+// taker is what a source gives to, occurrence by occurrence: a stream, or a page
+// for a webhook.
+type taker interface {
+	// event takes an occurrence, with the place after it.
+	event(cursor string, occurrence json.RawMessage) error
+	// active is told the place where the source goes on, after a gap where it is
+	// truncated.
+	active(truncated bool) error
+	// flush ends what is taken at once.
+	flush() error
 }
 
 // page is what a poll takes from a source.

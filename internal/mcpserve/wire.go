@@ -20,6 +20,7 @@ const (
 	codeForbidden         = -32024
 	codeResourceExhausted = -32025
 	codeUnsupported       = -32026
+	codeCallbackEndpoint  = -32027
 
 	codeNoSession = -32001 // as other servers answer a session id that they do not know
 )

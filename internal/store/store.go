@@ -73,6 +73,10 @@ type Put struct {
 // Spaces of rows.
 const (
 	SpaceConsumer = "consumer"
+	// Of webhooks: what was granted, by whoever answered, and how far delivery
+	// has come, by the owner of the subscription's shard.
+	SpaceWebhook         = "webhook"
+	SpaceWebhookProgress = "webhookProgress"
 )
 
 // Entry is what is written whole or not at all. A group commit takes many.
