@@ -157,7 +157,7 @@ func TestSum(t *testing.T) {
 		secret:                        "must begin with sha256:",
 		"sha256:" + secret[1:]:        "has 63 characters",
 		"sha256:" + secret + "00":     "has 66 characters",
-		"sha256:g" + secret[1:]:       "no hexadecimal digit",
+		"sha256:g" + secret[1:]:       "is no hexadecimal digit",
 		"SHA256:" + secret:            "must begin with",
 		"sha256:" + secret[:60] + "=": "has 61",
 	} {

@@ -34,7 +34,7 @@ func ParseSum(text string) (s Sum, err error) {
 		return s, fmt.Errorf("has %d characters after sha256:, must have %d hexadecimal ones", len(digits), hex.EncodedLen(len(s)))
 	}
 	if _, err := hex.Decode(s[:], []byte(digits)); err != nil {
-		return s, errors.New("holds what is no hexadecimal digit after sha256:")
+		return s, errors.New("has, after sha256:, what is no hexadecimal digit")
 	}
 	return s, nil
 }

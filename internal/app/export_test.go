@@ -6,3 +6,6 @@ import "github.com/go-chi/chi/v5"
 func (a *App) Routes() chi.Routes {
 	return a.server.Handler.(chi.Routes) //nolint:forcetypeassert // newRouter made it
 }
+
+// Revoke ends the rights of a principal, as the end of its time does.
+func (a *App) Revoke(name string) { a.tokens.Revoke(name) }

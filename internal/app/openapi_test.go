@@ -345,5 +345,19 @@ func driveAccess(t *testing.T) *contract {
 			}
 		}
 	}
+	d, _, _ := manyTokens(t)
+	c = hold(d)
+	c.seen = seen
+	for op, is := range operations(c.doc) {
+		method, path, _ := strings.Cut(op, " ")
+		refusal := is.Responses.Value("403").Value.Content["application/problem+json"]
+		if slices.Contains(codesOf(refusal.Schema), any("forbidden")) {
+			caller := "keeper"
+			if right := rightsTable("", "")[op].right; right == "admin" {
+				caller = "reader"
+			}
+			d.ask(method, fill(path), "", sayWho(caller)).problem(http.StatusForbidden, "forbidden")
+		}
+	}
 	return c
 }
