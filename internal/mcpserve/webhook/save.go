@@ -28,9 +28,7 @@ func (s *Service) save(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-			defer cancel()
-			s.flush(last)
+			s.flushLast(ctx)
 			return
 		case <-s.saves:
 		}
@@ -45,6 +43,13 @@ func (s *Service) save(ctx context.Context) {
 		}
 		t.Stop()
 	}
+}
+
+// flushLast writes what is unsaved when the context has ended.
+func (s *Service) flushLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	s.flush(ctx)
 }
 
 // flush writes what is unsaved. It reports false when some of it has to wait.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -44,7 +43,7 @@ func (e *CallbackError) Error() string {
 	return "the callback did not agree to be called: " + e.Reason
 }
 
-// ErrNotFound: there is no such subscription.
+// ErrNotFound says that there is no such subscription.
 var ErrNotFound = errors.New("there is no such subscription")
 
 // TTL is for how long a subscriber asks. The zero TTL leaves it to the daemon.
@@ -346,7 +345,7 @@ func hostOf(text string) string {
 }
 
 func (g *grant) key() Key {
-	return Key{Principal: g.Principal, URL: g.URL, Name: g.Name, Arguments: json.RawMessage(g.Arguments)}
+	return Key{Principal: g.Principal, URL: g.URL, Name: g.Name, Arguments: g.Arguments}
 }
 
 // reachable refuses a callback that leads to where none may be.
