@@ -182,6 +182,10 @@ type agedLog struct {
 	before engine.Position
 }
 
+func (l *agedLog) Kept(context.Context) (store.Kept, error) {
+	return store.Kept{Events: l.before, Steps: l.before}, nil
+}
+
 func (l *agedLog) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
 	return l.Log.Read(ctx, max(after, l.before), limit)
 }
@@ -189,6 +193,10 @@ func (l *agedLog) Read(ctx context.Context, after engine.Position, limit int) ([
 func (l *agedLog) Steps(ctx context.Context, q store.StepQuery) ([]engine.Record, error) {
 	q.After = max(q.After, l.before)
 	return l.Log.Steps(ctx, q)
+}
+
+func (l *agedLog) Kept(context.Context) (store.Kept, error) {
+	return store.Kept{Events: l.before, Steps: l.before}, nil
 }
 
 func TestStream_SaysWhatIsNoLongerKept(t *testing.T) {
