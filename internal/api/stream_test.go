@@ -195,10 +195,6 @@ func (l *agedLog) Steps(ctx context.Context, q store.StepQuery) ([]engine.Record
 	return l.Log.Steps(ctx, q)
 }
 
-func (l *agedLog) Kept(context.Context) (store.Kept, error) {
-	return store.Kept{Events: l.before, Steps: l.before}, nil
-}
-
 func TestStream_SaysWhatIsNoLongerKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(agedLog)
