@@ -39,30 +39,32 @@ func (h *held) read(ctx context.Context, op field.Op, params json.RawMessage) (a
 	return found.Result(), nil
 }
 
-// page answers a read, a step at a time.
+// page answers a read, a step at a time. The first needs no place.
 func (h *held) page(ctx context.Context, q *field.Query) (any, error) {
 	reading := field.NewReading(q)
-	for steps := 0; ; steps++ {
+	step := func() (done bool, err error) {
 		h.mu.RLock()
-		done, err := reading.Step(h.state)
-		h.mu.RUnlock()
-		if err != nil {
-			return nil, err
+		defer h.mu.RUnlock()
+		return reading.Step(h.state)
+	}
+	done, err := step()
+	if !done && err == nil {
+		var leave func()
+		if leave, err = h.s.enter(ctx); err != nil {
+			return nil, fmt.Errorf("field %q: read: %w", h.name, err)
 		}
-		if done {
-			return reading.Page(), nil
-		}
-		if steps == 0 {
-			leave, err := h.s.enter(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("field %q: read: %w", h.name, err)
-			}
-			defer leave()
-		}
+		defer leave()
+	}
+	for !done && err == nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("field %q: read: %w", h.name, context.Cause(ctx))
 		}
+		done, err = step()
 	}
+	if err != nil {
+		return nil, err
+	}
+	return reading.Page(), nil
 }
 
 // enter takes a place among those who work on something large; leave gives it
