@@ -70,6 +70,7 @@ type daemon struct {
 	port  string
 	log   *output
 	cmd   *exec.Cmd // nil while it does not run
+	env   []string  // more of its variables
 	// excused are errors that the log may hold.
 	excused []string
 }
@@ -77,6 +78,14 @@ type daemon struct {
 // start runs a daemon until the test ends. With a token, whoever asks must
 // bring it.
 func start(t *testing.T, token string) *daemon {
+	t.Helper()
+	d := prepare(t, token)
+	d.start()
+	return d
+}
+
+// prepare makes a daemon that the test starts, and that runs until it ends.
+func prepare(t *testing.T, token string) *daemon {
 	t.Helper()
 	d := &daemon{t: t, token: token, dir: t.TempDir(), port: "0", log: new(output)}
 	t.Cleanup(func() {
@@ -88,7 +97,6 @@ func start(t *testing.T, token string) *daemon {
 			t.Logf("the daemon's log:\n%s", d.log)
 		}
 	})
-	d.start()
 	return d
 }
 
@@ -99,7 +107,7 @@ func (d *daemon) start() {
 	d.cmd.Dir = d.dir
 	// Whatever the environment says of other daemons is not meant for this one.
 	d.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ATTEND_") })
-	d.cmd.Env = append(d.cmd.Env, "ATTEND_TOKEN="+d.token)
+	d.cmd.Env = append(append(d.cmd.Env, "ATTEND_TOKEN="+d.token), d.env...)
 	d.cmd.Stderr = d.log
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {

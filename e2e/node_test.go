@@ -88,10 +88,16 @@ func node(t *testing.T) string {
 // tell runs stories in a Node, and does to the daemon what they ask for.
 func (d *daemon) tell(t *testing.T, client string, stories ...string) {
 	t.Helper()
+	d.story(t, client, nil, "clients/run.mjs", append([]string{client}, stories...)...)
+}
+
+// story runs a program in a Node, and does to the daemon what it asks for.
+func (d *daemon) story(t *testing.T, client string, env []string, program string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), storyTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node(t), append([]string{"clients/run.mjs", client}, stories...)...)
-	cmd.Env = append(os.Environ(), "ATTEND_URL="+d.url, "ATTEND_TOKEN="+d.token, "ATTEND_BINARY="+binary)
+	cmd := exec.CommandContext(ctx, node(t), append([]string{program}, args...)...)
+	cmd.Env = append(append(os.Environ(), "ATTEND_URL="+d.url, "ATTEND_TOKEN="+d.token, "ATTEND_BINARY="+binary), env...)
 	stderr := new(output)
 	cmd.Stderr = stderr
 	asks, err := cmd.StdoutPipe()
