@@ -158,6 +158,7 @@ type world struct {
 	t         *testing.T
 	at        host
 	d         *daemon // the host, when it is one on a file
+	brief     bool    // the run is too short for everything to happen
 	ledger    *ledger
 	scopes    []string
 	producers []*producer
@@ -349,7 +350,7 @@ func (w *world) check(what string) totals {
 		w.t.Errorf("the promise is broken in %d places:\n%s", len(found), found.report())
 	}
 	// A run in which nothing happened proves nothing.
-	if sum.acked == 0 || sum.decisions == 0 || sum.shed == 0 || sum.redelivered == 0 || seen.resent == 0 ||
+	if sum.acked == 0 || sum.decisions == 0 || sum.shed == 0 || sum.redelivered == 0 && !w.brief || seen.resent == 0 ||
 		len(w.authors) > 0 && len(seen.fields.acked) == 0 {
 		w.t.Error("something that the suite is about has not happened at all")
 	}

@@ -16,7 +16,7 @@ import (
 func TestServe_DiskFull(t *testing.T) {
 	dice := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(7, stream)) }
 	w := newWorld(t, buildDaemon(t), dice)
-	w.d.fails = true
+	w.d.fails, w.brief = true, true
 	w.d.startReady(0)
 	w.open(dice)
 	for range 3 {
