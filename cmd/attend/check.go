@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -122,7 +123,7 @@ func describeReport(w io.Writer, r *config.Report) {
 	if len(r.Files) > 0 {
 		parts = append(parts, "read: "+visible(strings.Join(r.Files, ", "))+"\n")
 	}
-	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), verdict(r))
+	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), tokensTable(r.Tokens), verdict(r))
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	_, _ = io.WriteString(w, strings.Join(parts, "\n")) // it writes into memory
 }
@@ -164,6 +165,24 @@ func scopesList(scopes []config.ScopeReport) string {
 		fmt.Fprintf(&b, "scopes like %s have settings of their own (%s)\n", visible(s.Pattern), visible(s.Place.String()))
 	}
 	return b.String()
+}
+
+func tokensTable(tokens []config.TokenReport) string {
+	return table("TOKEN\tRIGHTS\tSCOPES\tFIELDS\tAGENTS\tEXPIRES", tokens, func(t config.TokenReport) string {
+		expires := "never"
+		if t.Expires != nil {
+			expires = t.Expires.Format(time.RFC3339)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", visible(t.Name), orAll(t.Rights), orAll(t.Scopes), orAll(t.Fields), orAll(t.Agents), expires)
+	})
+}
+
+// orAll writes patterns, of which none grant all.
+func orAll(patterns []string) string {
+	if len(patterns) == 0 {
+		return "all"
+	}
+	return visible(strings.Join(patterns, ","))
 }
 
 // verdict lists warnings and mistakes, or says that there is none of the

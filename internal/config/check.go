@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,6 +23,7 @@ type Report struct {
 	Kinds    []KindReport  `json:"kinds"`
 	Names    []NameReport  `json:"names"`
 	Scopes   []ScopeReport `json:"scopes"`
+	Tokens   []TokenReport `json:"tokens"` // those of attend.yaml
 	Warnings []Warning     `json:"warnings"`
 	Mistakes Mistakes      `json:"mistakes"`
 }
@@ -49,6 +51,29 @@ type ScopeReport struct {
 	Pattern string `json:"scope"`
 }
 
+// TokenReport is a token of attend.yaml: whom it stands for, and what it grants.
+// An empty list of patterns grants all.
+type TokenReport struct {
+	Place   Place      `json:"place"`
+	Name    string     `json:"name"`
+	Rights  []string   `json:"rights"`
+	Scopes  []string   `json:"scopes"`
+	Fields  []string   `json:"fields"`
+	Agents  []string   `json:"agents"`
+	Expires *time.Time `json:"expires"` // nil is never
+}
+
+func reportToken(t *Token) TokenReport {
+	r := TokenReport{
+		Place: t.Place, Name: t.Name, Rights: t.Rights,
+		Scopes: append([]string{}, t.Scopes...), Fields: append([]string{}, t.Fields...), Agents: append([]string{}, t.Agents...),
+	}
+	if !t.Expires.IsZero() {
+		r.Expires = &t.Expires
+	}
+	return r
+}
+
 // Why says how a name came to its kind.
 type Why string
 
@@ -71,11 +96,14 @@ type NameCount struct {
 func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
-		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{},
+		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Tokens: []TokenReport{},
 		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(Mistakes{}, mistakes...),
 	}
 	for _, s := range c.Scopes {
 		r.Scopes = append(r.Scopes, ScopeReport{s.Place, s.Pattern})
+	}
+	for i := range c.Tokens {
+		r.Tokens = append(r.Tokens, reportToken(&c.Tokens[i]))
 	}
 	policy := c.Policy()
 	if err := policy.Compile(); err != nil {
