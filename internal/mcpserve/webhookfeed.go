@@ -9,8 +9,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"attend/internal/feed"
-	"attend/internal/fields"
 	"attend/internal/mcpserve/webhook"
 )
 
@@ -96,10 +94,12 @@ func (f *webhookFeed) Next(ctx context.Context) (webhook.Page, error) {
 		return webhook.Page{}, errRightsChanged
 	default:
 	}
-	switch {
-	case errors.Is(err, feed.ErrStopping), errors.Is(err, fields.ErrStopping):
+	select {
+	case <-f.server.opts.Stopping:
 		<-ctx.Done() // the deliverer is stopped soon
-		return webhook.Page{}, context.Cause(ctx)
+	default:
+	}
+	switch {
 	case ctx.Err() != nil:
 		return webhook.Page{}, context.Cause(ctx)
 	case err != nil && !quiet:

@@ -113,6 +113,7 @@ const restEvery = 30 * time.Second
 // run delivers until the context ends or there is nothing to come any more.
 func (w *worker) run(ctx context.Context) {
 	defer close(w.gone)
+	defer w.land()
 	for ctx.Err() == nil {
 		w.mu.Lock()
 		works := w.works(w.s.now())
@@ -135,7 +136,6 @@ func (w *worker) run(ctx context.Context) {
 			w.rest(ctx, time.Second)
 		}
 	}
-	w.land()
 }
 
 // rest waits for a time, or until the grant is another.
