@@ -185,6 +185,26 @@ func leaseCases() []testCase {
 				e.Errorf("states under a token that nobody was given: %v, want fenced", err)
 			}
 		}},
+		{"ARowIsWrittenUnderTheFence", func(e *env) {
+			one := e.claim("one")
+			write := func(f store.Fence, value string) error {
+				return e.append(store.Entry{Fence: f, Puts: []store.Put{{Space: "x", Key: "k", Value: []byte(value)}}})[0].Err
+			}
+			if err := write(one.Fences[7], "one"); err != nil {
+				e.Fatal(err)
+			}
+			e.release("one")
+			two := e.claim("two")
+			if err := write(one.Fences[7], "late"); !errors.Is(err, store.ErrFenced) {
+				e.Errorf("a row under a fence that another has taken: %v, want fenced", err)
+			}
+			if err := write(two.Fences[7], "two"); err != nil {
+				e.Error(err)
+			}
+			if v, err := e.s.Row(e.Context(), "x", "k"); err != nil || string(v) != "two" {
+				e.Errorf("the row is %q, %v", v, err)
+			}
+		}},
 		{"EachShardHasACheckpoint", func(e *env) {
 			one := e.claim("one")
 			f, other := one.Fences[7], one.Fences[8]

@@ -79,6 +79,18 @@ func rowCases() []testCase {
 			}
 			e.same("row of a refused entry", row(e, "x", "k"), "1")
 		}},
+		{"ARowAloneIsWrittenUnderTheFence", func(e *env) {
+			f := e.own()
+			e.write(store.Entry{Scope: "a", Steps: []engine.Step{settled("w")}, Fence: f})
+			en := store.Entry{Fence: f, Puts: []store.Put{{Space: "x", Key: "k", Value: []byte("1")}}}
+			e.write(en)
+			e.own() // another owner
+			en.Puts[0].Value = []byte("2")
+			if r := e.append(en)[0]; !errors.Is(r.Err, store.ErrFenced) {
+				e.Fatalf("receipt %+v, want it fenced", r)
+			}
+			e.same("row", row(e, "x", "k"), "1")
+		}},
 		{"TheSecretStays", func(e *env) {
 			a, err := e.s.Secret(e.Context())
 			if err != nil || len(a) != 32 {
