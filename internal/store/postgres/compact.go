@@ -99,7 +99,7 @@ func (s *Store) compact(ctx context.Context, tx pgx.Tx, fence store.Fence, c *st
 	if fence.Token < 1 || fence.Token != token {
 		return notInForce(fence)
 	}
-	if err := c.Check(engine.Position(checkpoint)); err != nil {
+	if err := c.Check(engine.Position(min(checkpoint, position))); err != nil {
 		return err
 	}
 	done.Kept, done.Done = c.Next(before)

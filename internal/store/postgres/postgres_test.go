@@ -85,16 +85,12 @@ func fresh(t *testing.T, address string) (storetest.Open, storetest.Option) {
 }
 
 func TestContract(t *testing.T) {
-	address := servers.Database(t)
 	for name, parameters := range map[string][]string{
 		"Default":        nil,
 		"SimpleProtocol": {"default_query_exec_mode=simple_protocol", "listen=off", "pool_max_conns=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "Default" {
-				address = servers.Database(t)
-			}
-			open, reopen := fresh(t, pgtest.With(t, address, parameters...))
+			open, reopen := fresh(t, pgtest.With(t, servers.Database(t), parameters...))
 			storetest.Run(t, open, reopen)
 		})
 	}
