@@ -75,6 +75,7 @@ var owned = []struct {
 	{"github.com/jackc/pgx", []string{"internal/store/postgres"}, "a database driver stays behind the store's contract"},
 	{"database/sql", []string{"internal/store/sqlite", "internal/store/postgres"}, "SQL stays behind the store's contract"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"internal/mcpserve", "internal/source", "cmd/attend"}, "the protocol stays in the package that speaks it; the demo's agent is a real client"},
+	{"github.com/standard-webhooks/standard-webhooks", []string{"internal/mcpserve/webhook"}, "what is signed, and with which secret, is decided in one place"},
 	{"github.com/klauspost/compress", []string{"internal/ingest"}, "expanded bytes are counted in one place"},
 }
 

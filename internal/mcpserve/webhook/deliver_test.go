@@ -37,7 +37,7 @@ func TestDeliver_LadderThenGivenUp(t *testing.T) {
 			}
 		}
 		for i, e := range tries {
-			if e.id != "e1" || e.cursor != "0" || e.stamp != e.at.Unix() || e.signature != sign([][]byte{keyOf(1)}, e.id, e.at, e.body) {
+			if e.id != "e1" || e.cursor != "0" || e.stamp != e.at.Unix() || e.signature != signatureOf(e.id, e.at, e.body, keyOf(1)) {
 				t.Errorf("try %d: %+v", i+1, e)
 			}
 		}

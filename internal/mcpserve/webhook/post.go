@@ -57,12 +57,16 @@ func (s *Service) post(ctx context.Context, url, subscription, id string, keys [
 		return outcome{final: true, failure: failRefused}
 	}
 	now := s.opt.Now()
+	signatures, err := sign(keys, id, now, body)
+	if err != nil {
+		return outcome{final: true, failure: failRefused}
+	}
 	h := req.Header
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", "attend-webhook")
 	h.Set("webhook-id", id)
 	h.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
-	h.Set("webhook-signature", sign(keys, id, now, body))
+	h.Set("webhook-signature", signatures)
 	h.Set("X-MCP-Subscription-Id", subscription)
 	answer, err := s.opt.Client.Do(req, maxAnswer)
 	if err != nil {

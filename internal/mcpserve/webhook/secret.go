@@ -4,16 +4,16 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 // What a secret is (events contract, 6).
@@ -41,16 +41,20 @@ func parseSecret(text string) ([]byte, error) {
 }
 
 // sign makes the signatures of a message as Standard Webhooks has them, one for
-// each key.
-func sign(keys [][]byte, id string, at time.Time, body []byte) (signatures string) {
+// each key: two while a secret rotates. The keys have been checked: the library
+// takes an empty one.
+func sign(keys [][]byte, id string, at time.Time, body []byte) (signatures string, err error) {
 	all := make([]string, len(keys))
 	for i, key := range keys {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
-		mac.Write(body)
-		all[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		signer, err := standardwebhooks.NewWebhookRaw(key)
+		if err != nil {
+			return "", fmt.Errorf("sign %s: %w", id, err)
+		}
+		if all[i], err = signer.Sign(id, at, body); err != nil {
+			return "", fmt.Errorf("sign %s: %w", id, err)
+		}
 	}
-	return strings.Join(all, " ")
+	return strings.Join(all, " "), nil
 }
 
 // errLocked reports a secret that this daemon cannot read.

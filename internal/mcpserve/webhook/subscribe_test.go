@@ -94,7 +94,7 @@ func TestSubscribe_Rotation(t *testing.T) {
 			settle()
 			posts := w.net.posts(callback)
 			for i, keys := range [][][]byte{{keyOf(2), keyOf(1)}, {keyOf(2)}} {
-				if want := sign(keys, posts[i].id, posts[i].at, posts[i].body); posts[i].signature != want {
+				if want := signatureOf(posts[i].id, posts[i].at, posts[i].body, keys...); posts[i].signature != want {
 					t.Errorf("signed %q, want %q", posts[i].signature, want)
 				}
 			}

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,6 +86,17 @@ const callback = "https://hooks.example.com/a"
 
 func secretOf(fill byte) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(append(make([]byte, 31), fill))
+}
+
+// signatureOf is what Standard Webhooks says a signature is, written out.
+func signatureOf(id string, at time.Time, body []byte, keys ...[]byte) string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%d.%s", id, at.Unix(), body)
+		all[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	return strings.Join(all, " ")
 }
 
 func keyOf(fill byte) []byte { return append(make([]byte, 31), fill) }
