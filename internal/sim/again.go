@@ -116,10 +116,13 @@ func story(log []engine.Record, scope string) []string {
 //     record's;
 //   - a flush call or a policy came while the start of a call was on its way into
 //     the log, which then offers, or obeys, what stood before that;
+//   - a flush came while an attempt waited for its next try, and whoever should
+//     have cut the wait short was away until it was over;
 //   - a window that an earlier judge left in the slot was judged by a call of a
 //     pure one: a replay has it answer at once, and the call may have failed.
 func (l *ledger) within(scope string) bool {
 	input, policy, extra := engine.Time(-1), l.rules.Latest(), false
+	var waits cutWait
 	for i := range l.records {
 		r := &l.records[i]
 		if r.Scope != scope && r.Scope != "" {
@@ -127,7 +130,11 @@ func (l *ledger) within(scope string) bool {
 		}
 		if r.Step == nil || r.Step.Kind.Outside() {
 			input = r.Stamp
+			waits.flushed(r)
 			continue
+		}
+		if waits.missed(r.Step) {
+			return false
 		}
 		if c := r.Step.Call; c != nil {
 			extra = c.Extra
@@ -145,6 +152,33 @@ func (l *ledger) within(scope string) bool {
 		}
 	}
 	return true
+}
+
+// cutWait follows a scope's backoffs: a flush cuts one short, once a window.
+type cutWait struct {
+	until engine.Time // when the next try is due; 0 while none waits
+	used  bool        // for the window that is being judged
+	cut   bool        // a flush came while a try waited
+}
+
+func (c *cutWait) flushed(r *engine.Record) {
+	flush := r.Event != nil && r.Event.Kind == engine.Flush || r.Step != nil && r.Step.Kind == engine.StepFlush
+	c.cut = c.cut || flush && !c.used && r.Stamp < c.until
+}
+
+// missed reports a try that was made as if no flush had come.
+func (c *cutWait) missed(step *engine.Step) bool {
+	switch {
+	case step.Failed != nil:
+		c.until = step.Failed.RetryAt
+	case step.Call != nil:
+		if c.cut && !step.Call.Extra {
+			return true
+		}
+		c.used = step.Call.Extra || c.used && step.Call.Attempt > 1
+		c.until, c.cut = 0, false
+	}
+	return false
 }
 
 // retryAt is when the next attempt starts, counted from the record.

@@ -217,8 +217,12 @@ func (s *Service) sayLocked(grants map[string]*grant) {
 	}
 }
 
-// trouble logs what is tried again, once in a while.
+// trouble logs what is tried again, once in a while. What a stop broke off is
+// no trouble: the next owner goes on from what is written.
 func (s *Service) trouble(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
 	s.mu.Lock()
 	now := time.Now()
 	quiet := !s.troubled.IsZero() && now.Sub(s.troubled) < 10*time.Second
