@@ -57,6 +57,7 @@ test: ## Vet, then run every test with the race detector, in random order
 	$(STATIC) $(GO) vet ./...
 	$(RACE) $(GO) test -race -shuffle=on -timeout=15m $(PKG)
 	$(STATIC) $(GO) test -count=1 -run='^TestLaw' -timeout=15m ./internal/engine -rapid.checks=$(LAWS)
+	$(STATIC) $(GO) test -count=1 -run='^TestSeeds$$' -timeout=15m ./internal/sim
 	$(STATIC) $(GO) test -count=1 -run='^TestServe_IdleMemory$$' ./cmd/attend
 	@$(if $(filter ./...,$(PKG)),.ci/e2e)
 
