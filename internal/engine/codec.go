@@ -115,11 +115,11 @@ func decodeStored(r *Rules, body []byte, format int) (*State, *storedState, erro
 		s.Open.add(m, s.settings(r, m.Policy))
 	}
 	s.Open.Dropped, s.Open.Gap = st.Open.Dropped, st.Open.Gap
-	s.Open.deadlines = [deadlineCount]Deadline{}
+	s.Open.deadlines = deadlines{}
 	for _, d := range st.Open.Deadlines {
 		for i, reason := range Reasons() {
 			if reason == d.Reason {
-				s.Open.deadlines[i] = d
+				s.Open.deadlines.set(i, d.At, d.Event)
 			}
 		}
 	}

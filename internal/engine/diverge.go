@@ -44,8 +44,8 @@ func (s *State) takeBack() taken {
 	b.events = append(b.events, s.Open.Events...)
 	b.dropped += s.Open.Dropped
 	b.gap = b.gap || s.Open.Gap
-	if d := s.Open.deadlines[deadlineForced]; d.Reason != "" {
-		b.marks = append(b.marks, d.At)
+	if s.Open.deadlines.has(deadlineForced) {
+		b.marks = append(b.marks, s.Open.deadlines.at[deadlineForced])
 	}
 	s.Open = Open{}
 	return b
@@ -98,8 +98,8 @@ func (s *State) again(r *Rules, b taken, out *Outcome) {
 
 func (s *State) markAgain(r *Rules, at Time, out *Outcome) {
 	s.fire(r, at, out)
-	if len(s.Open.Events) > 0 && s.Open.deadlines[deadlineForced].Reason == "" {
-		s.Open.set(deadlineForced, ReasonForced, at, 0)
+	if len(s.Open.Events) > 0 && !s.Open.deadlines.has(deadlineForced) {
+		s.Open.deadlines.set(deadlineForced, at, 0)
 	}
 	s.fire(r, at, out)
 }

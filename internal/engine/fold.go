@@ -86,8 +86,8 @@ func (s *State) flushCall(r *Rules, now Time, out *Outcome) {
 	}
 	if len(s.Open.Events) > 0 {
 		out.Marked = append(out.Marked, "open")
-		if s.Open.deadlines[deadlineForced].Reason == "" {
-			s.Open.set(deadlineForced, ReasonForced, now, 0)
+		if !s.Open.deadlines.has(deadlineForced) {
+			s.Open.deadlines.set(deadlineForced, now, 0)
 		}
 	}
 	if s.Held != nil {

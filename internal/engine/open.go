@@ -13,16 +13,31 @@ const (
 	deadlineCount
 )
 
-func (o *Open) set(i int, reason Reason, at Time, event Position) {
-	o.deadlines[i] = Deadline{Reason: reason, At: at, Event: event}
+// deadlines are those of an open window: a bit says which stand. Their reasons
+// are their places, which keeps a window small while a million of them wait.
+type deadlines struct {
+	at    [deadlineCount]Time
+	event [deadlineCount]Position // that set it; 0 for a flush call
+	stand uint8
+}
+
+func (d *deadlines) set(i int, at Time, event Position) {
+	d.at[i], d.event[i] = at, event
+	d.stand |= 1 << i
+}
+
+func (d *deadlines) has(i int) bool { return d.stand&(1<<i) != 0 }
+
+func (d *deadlines) get(i int) Deadline {
+	return Deadline{Reason: Reasons()[i], At: d.at[i], Event: d.event[i]}
 }
 
 // Deadlines returns the deadlines that stand, in table order.
 func (o *Open) Deadlines() []Deadline {
 	var ds []Deadline
-	for _, d := range o.deadlines {
-		if d.Reason != "" {
-			ds = append(ds, d)
+	for i := range deadlineCount {
+		if o.deadlines.has(i) {
+			ds = append(ds, o.deadlines.get(i))
 		}
 	}
 	return ds
@@ -31,12 +46,16 @@ func (o *Open) Deadlines() []Deadline {
 // earliest returns the deadline that fires first; ok is false when the window
 // has none and never settles by itself.
 func (o *Open) earliest() (first Deadline, ok bool) {
-	for _, d := range o.deadlines {
-		if d.Reason != "" && (!ok || d.At < first.At) {
-			first, ok = d, true
+	best := -1
+	for i := range deadlineCount {
+		if o.deadlines.has(i) && (best < 0 || o.deadlines.at[i] < o.deadlines.at[best]) {
+			best = i
 		}
 	}
-	return first, ok
+	if best < 0 {
+		return Deadline{}, false
+	}
+	return o.deadlines.get(best), true
 }
 
 // waited chooses the reason of a window that had to wait for the slot: flush
@@ -44,8 +63,8 @@ func (o *Open) earliest() (first Deadline, ok bool) {
 // deadline (design, section 5, 5).
 func (o *Open) waited() Deadline {
 	for _, i := range []int{deadlineFlush, deadlineForced} {
-		if o.deadlines[i].Reason != "" {
-			return o.deadlines[i]
+		if o.deadlines.has(i) {
+			return o.deadlines.get(i)
 		}
 	}
 	first, _ := o.earliest()
@@ -60,15 +79,15 @@ func (o *Open) add(m Member, s *Settings) {
 	at, p := m.SeenAt, m.Position
 	switch m.Kind {
 	case Flush:
-		if o.deadlines[deadlineFlush].Reason == "" {
-			o.set(deadlineFlush, ReasonFlush, at, p)
+		if !o.deadlines.has(deadlineFlush) {
+			o.deadlines.set(deadlineFlush, at, p)
 		}
 	case Closing:
-		o.set(deadlineClosing, ReasonClosing, at+Time(s.ClosingGraceMs), p)
+		o.deadlines.set(deadlineClosing, at+Time(s.ClosingGraceMs), p)
 	case Continuous:
-		o.set(deadlineStream, ReasonStreamQuiet, at+Time(s.StreamGapMs), p)
+		o.deadlines.set(deadlineStream, at+Time(s.StreamGapMs), p)
 	case Passive:
-		o.set(deadlinePassive, ReasonPassiveQuiet, at+Time(s.PassiveQuietMs), p)
+		o.deadlines.set(deadlinePassive, at+Time(s.PassiveQuietMs), p)
 	case Consequence, Context:
 		if limit := at + Time(s.MaxWindowMs); !o.hasAct && (!o.hasLead || limit < o.ageCheck) {
 			o.ageCheck, o.hasLead = limit, true
@@ -76,8 +95,8 @@ func (o *Open) add(m Member, s *Settings) {
 		return
 	}
 	o.hasAct = true
-	if m.Kind != Flush && o.deadlines[deadlineAge].Reason == "" {
-		o.set(deadlineAge, ReasonAge, at+Time(s.MaxWindowMs), p)
+	if m.Kind != Flush && !o.deadlines.has(deadlineAge) {
+		o.deadlines.set(deadlineAge, at+Time(s.MaxWindowMs), p)
 	}
 }
 
@@ -112,7 +131,7 @@ func (o *Open) shedAge(at Time, settingsOf func(policy uint32) *Settings, run *S
 // window never settles, and its mark does not pass on to the next.
 func (o *Open) unmark() {
 	if len(o.Events) == 0 {
-		o.deadlines = [deadlineCount]Deadline{}
+		o.deadlines = deadlines{}
 	}
 }
 
@@ -126,7 +145,7 @@ func (o *Open) shedOverflow(arrival *Member, s *Settings, run *ShedRun) {
 			i++
 		}
 		if i == len(o.Events) {
-			o.set(deadlineOverflow, ReasonOverflow, arrival.SeenAt, arrival.Position)
+			o.deadlines.set(deadlineOverflow, arrival.SeenAt, arrival.Position)
 			return
 		}
 		o.drop(o.Events[i], run)

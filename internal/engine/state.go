@@ -42,7 +42,7 @@ type Open struct {
 	Bytes     int64
 	Dropped   int  // shed since the last settle
 	Gap       bool // a source reported lost events
-	deadlines [deadlineCount]Deadline
+	deadlines deadlines
 	// ageCheck is at or before the first instant after which a leading
 	// consequence or context is too old; noAge when there is none.
 	ageCheck Time
