@@ -32,11 +32,23 @@ func setPostgres(c *Config, address string) error {
 	switch {
 	case !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://"):
 		return errors.New("is postgres, and no URL: " + want)
-	case err != nil, u.Fragment != "", strings.Contains(u.Path+u.RawQuery, "@"):
+	case err != nil, u.Fragment != "", strings.Contains(u.Path+u.RawQuery, "@"), ambiguous(address, u):
 		return errors.New("is a URL that cannot be read: " + want + ", where / ? # @ and % in the password are written as %2F %3F %23 %40 and %25")
 	}
 	c.Store = Store{Kind: StorePostgres, Address: Secret(address)}
 	return nil
+}
+
+// ambiguous reports whether what stands as the host may be the rest of a
+// password that holds an "@": a second one stands before the host, or a
+// parameter names the host. Parsers disagree about where such a password ends,
+// and would print what is behind.
+func ambiguous(address string, u *url.URL) bool {
+	_, authority, _ := strings.Cut(address, "://")
+	if i := strings.IndexAny(authority, "/?#"); i >= 0 {
+		authority = authority[:i]
+	}
+	return strings.Count(authority, "@") > 1 || u.User != nil && u.Host != "" && u.Query().Has("host")
 }
 
 // shownAddress is a URL without what may be secret: of its parameters it keeps

@@ -15,7 +15,9 @@ func TestLoad_Postgres(t *testing.T) {
 		"postgres:postgres://u:" + hidden + "@db/app":                                                "postgres://u@db/app",
 		"postgresql://u:" + hidden + "@a:1,b:2/app?target_session_attrs=any&search_path=x&prefix=y_": "postgresql://u@a:1,b:2/app?prefix=y_&search_path=x",
 		"postgres:postgresql://db/app?user=u&password=" + hidden + "&sslpassword=" + hidden:          "postgresql://db/app",
-		"postgres://db": "postgres://db",
+		"postgres://db":                                  "postgres://db",
+		"postgres://u:%40" + hidden + "@db":              "postgres://u@db",
+		"postgres://u:" + hidden + "@/app?host=/var/run": "postgres://u@/app",
 	} {
 		c, err := Load(nil, []string{"ATTEND_STORE=" + given})
 		if err != nil {
@@ -52,6 +54,10 @@ func TestLoad_PostgresRefused(t *testing.T) {
 		"postgres://u:1%" + hidden + "@db/app",
 		"postgres://u:" + hidden + "@db:port/app",
 		"postgres://u:" + hidden + "\x01@db/app",
+		"postgres://u:1@" + hidden + "@db/app",
+		"postgres://u:" + hidden + "@@db/app",
+		"postgres://u:1@" + hidden + "@db/app?sslmode=none",
+		"postgres://u:1@" + hidden + "/app?host=db",
 		"mysql://u:" + hidden + "@db",
 	} {
 		_, err := Load(nil, []string{"ATTEND_STORE=" + given})
