@@ -143,13 +143,19 @@ func (k *Keeper) Round(ctx context.Context) (report Report, err error) {
 	if k.opt.Events <= 0 {
 		return report, nil // for ever, and steps as long
 	}
+	kept, err := k.store.Kept(ctx)
+	if err != nil {
+		return report, fmt.Errorf("shorten the log: %w", err)
+	}
+	if err := k.oldest(ctx, kept.Events); err != nil {
+		return report, fmt.Errorf("look for the oldest event: %w", err)
+	}
 	if fence, ok := k.opt.Fence(Shard()); ok {
-		if err = k.shorten(ctx, fence, &report); err != nil {
+		if err = k.shorten(ctx, fence, kept, &report); err != nil {
 			return report, fmt.Errorf("shorten the log: %w", err)
 		}
 	}
-	kept, err := k.store.Kept(ctx)
-	if err != nil {
+	if kept, err = k.store.Kept(ctx); err != nil {
 		return report, fmt.Errorf("forget scopes: %w", err)
 	}
 	report.Kept = kept
@@ -160,11 +166,7 @@ func (k *Keeper) Round(ctx context.Context) (report Report, err error) {
 }
 
 // shorten deletes what is old, and lets the side table go of what nobody names.
-func (k *Keeper) shorten(ctx context.Context, fence store.Fence, report *Report) error {
-	kept, err := k.store.Kept(ctx)
-	if err != nil {
-		return err
-	}
+func (k *Keeper) shorten(ctx context.Context, fence store.Fence, kept store.Kept, report *Report) error {
 	// The checkpoint first: state rows are read after it, and can only be newer.
 	checkpoint, err := k.checkpoint(ctx, fence)
 	if err != nil {
@@ -172,9 +174,6 @@ func (k *Keeper) shorten(ctx context.Context, fence store.Fence, report *Report)
 	}
 	c, err := k.due(ctx, kept, checkpoint)
 	if err != nil {
-		return err
-	}
-	if err := k.oldest(ctx, kept.Events); err != nil {
 		return err
 	}
 	moves := c.Events > kept.Events || c.Steps > kept.Steps
@@ -291,13 +290,19 @@ func (k *Keeper) compact(ctx context.Context, fence store.Fence, c store.Compact
 	}
 }
 
-// oldest shows when the oldest event that is kept was accepted.
+// oldest shows when the oldest event that is kept was accepted. Of a log that
+// is empty nothing is older than now.
 func (k *Keeper) oldest(ctx context.Context, mark engine.Position) error {
 	next, err := k.store.Read(ctx, mark, 1)
-	if err == nil && len(next) > 0 {
-		k.metrics.oldest.Set(float64(next[0].Stamp) / 1000)
+	if err != nil {
+		return err
 	}
-	return err
+	stamp := k.store.Now().UnixMilli()
+	if len(next) > 0 {
+		stamp = int64(next[0].Stamp)
+	}
+	k.metrics.oldest.Set(float64(stamp) / 1000)
+	return nil
 }
 
 func rest(ctx context.Context, d time.Duration) error {
