@@ -139,6 +139,11 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.cleanups.push("listener", a.closeListener)
 	policy := a.cfg.Policy()
+	if a.leases != nil && a.cfg.Kinds.Source == "" {
+		if err := refuseNoKinds(ctx, a.store); err != nil {
+			return err
+		}
+	}
 	if err := runner.EnsurePolicy(ctx, a.store, &policy); err != nil {
 		return fmt.Errorf("record the policy: %w", err)
 	}
@@ -213,12 +218,21 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		a.log.Info("stopping", "grace", a.cfg.ShutdownGrace)
 	case failure = <-a.failed:
+		failure = advise(failure)
 		a.log.Error("stopping after a failure", "error", failure)
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownGrace)
 	defer cancel()
 	err := errors.Join(failure, a.Stop(grace))
 	a.log.Info("stopped")
+	return err
+}
+
+// advise adds what to do about a failure that people must mend.
+func advise(err error) error {
+	if errors.Is(err, store.ErrReplaced) {
+		return fmt.Errorf("the log was restored or replaced under the daemon: stop every replica, run `attend log new-epoch`, start them: %w", err)
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"attend/internal/config"
+	"attend/internal/engine"
 	"attend/internal/store"
 	"attend/internal/store/postgres"
 )
@@ -42,6 +43,34 @@ func replicaName() string {
 	return fmt.Sprintf("%.64s-%d-%s", host, os.Getpid(), rand.Text()[:10])
 }
 
+// refuseNoKinds ends the start of a replica that was given no kinds, where the
+// others have some: its policy would be in force for all, and nothing would
+// wake anyone. Kinds that are given as empty are meant.
+func refuseNoKinds(ctx context.Context, log store.Log) error {
+	newest := engine.Policy{}
+	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy}, Limit: policiesAtOnce}
+	for {
+		recs, err := log.Steps(ctx, q)
+		if err != nil {
+			return fmt.Errorf("read the policies: %w", err)
+		}
+		for i := range recs {
+			if q.After = recs[i].Position; recs[i].Step.Policy.Number > newest.Number {
+				newest = *recs[i].Step.Policy
+			}
+		}
+		if len(recs) < q.Limit {
+			break
+		}
+	}
+	if len(newest.Kinds) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this daemon is given no kinds, and the policy in force has %d: it would switch waking off for every replica; start it with their kinds (--kinds, ATTEND_KINDS), or with --kinds '{}' if none are meant", len(newest.Kinds))
+}
+
+const policiesAtOnce = 256
+
 // Migration is what Migrate has to do, or has done.
 type Migration struct {
 	Store  config.Store
@@ -52,12 +81,15 @@ type Migration struct {
 }
 
 // PlanMigration looks how far the tables of a store in Postgres are. It changes
-// nothing.
+// nothing, and fails when a table is missing that no migration makes again.
 func PlanMigration(ctx context.Context, s config.Store) (*Migration, error) {
 	if s.Kind != config.StorePostgres {
 		return nil, fmt.Errorf("the store %s is brought up to date by the daemon that opens it: migrate is for postgres:<url>", s)
 	}
 	schema, err := postgres.Inspect(ctx, s.Address.Reveal(), "")
+	if err == nil && len(schema.Absent) > 0 {
+		err = &postgres.AbsentError{Tables: schema.Absent}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look at the tables in %s: %w", s, err)
 	}
