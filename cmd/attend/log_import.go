@@ -11,7 +11,6 @@ import (
 	"attend/internal/app"
 	"attend/internal/backup"
 	"attend/internal/config"
-	"attend/internal/store"
 )
 
 // newLogImport builds `attend log import`.
@@ -28,7 +27,8 @@ The copy has an epoch of its own, since the other store may go on as well:
 cursors that were given out before answer "truncated": true and start at the end
 of the log. Consumers, whose place the store keeps, are not concerned.
 
-An import that breaks off leaves a store that no daemon opens: remove it.`,
+An import that breaks off leaves a store that no daemon opens. It says how to
+remove it. Where the first line is refused, nothing was begun.`,
 		Example: `  attend log export --whole | attend log import --store sqlite:copy.db
   attend log import --store sqlite:/var/lib/attend/attend.db < backup.ndjson`,
 		Args: takes(),
@@ -38,19 +38,12 @@ An import that breaks off leaves a store that no daemon opens: remove it.`,
 				return err
 			}
 			to, err := app.OpenImport(cmd.Context(), cfg.Store, newLogger(cfg, cmd.ErrOrStderr()))
-			if errors.Is(err, store.ErrImporting) {
-				return fmt.Errorf("%s: %w", cfg.Store, store.ErrImporting)
-			}
 			if err != nil {
 				return err
 			}
 			n, err := backup.Read(cmd.Context(), cmd.InOrStdin(), to, progress(cmd.ErrOrStderr(), "imported"))
-			err = errors.Join(err, to.Close())
-			if errors.Is(err, store.ErrNotEmpty) {
-				return fmt.Errorf("%s holds something already: import into a store that is new, as sqlite:copy.db", cfg.Store)
-			}
-			if err != nil {
-				return fmt.Errorf("the import broke off, and %s cannot be used: %w", cfg.Store, err)
+			if err := to.Close(err); err != nil {
+				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "imported %s into %s\n", amount(n), cfg.Store)
 			return nil

@@ -53,8 +53,43 @@ func migrates(t *testing.T, f *fleet, binary string) {
 	attend(0, "of-small", "log", "export", "--store", small)
 	attend(0, "ready", "ready", "--url", d.base())
 	d.stop()
+	attend(1, "it would switch waking off for every replica", "serve", "--port", "0", "--no-migrate", "--store", small)
 	d.checkLog()
 	if strings.Contains(string(d.logTail()), "hunter2") {
 		t.Error("the password is in the daemon's log")
 	}
+
+	f.exec("DROP TABLE apart.attend_aside; ALTER TABLE apart.attend_rows RENAME TO elsewhere")
+	const missing = "the store is not whole: of its tables there is no attend_aside, no attend_rows"
+	attend(1, missing, "migrate", "--check", "--store", owner)
+	attend(1, missing, "migrate", "--store", owner)
+	attend(1, missing, "serve", "--port", "0", "--store", small)
+}
+
+// An import that breaks off says how the tables are removed, and that is how.
+func importsAgain(t *testing.T, f *fleet, binary string) {
+	f.exec("CREATE SCHEMA brought")
+	address := pgtest.With(t, f.cluster.URL(), "search_path=brought", "prefix=b_")
+	const first = `{"attendLog":1,"format":1,"epoch":"6TSNSXFUQ5OVJKXLFBSBT4WQIX","position":12,"stamp":1760000000000,"kept":{"events":4,"steps":2},"checkpoint":8}`
+	says := func(stdin, want string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), binary, "log", "import", "--store", address)
+		cmd.Dir, cmd.Env, cmd.Stdin = t.TempDir(), []string{"PATH=/nowhere"}, strings.NewReader(stdin)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("the import of %q ends with %v; it says %q, want %q", stdin, err, out, want)
+		}
+		return string(out)
+	}
+	says("{}\n", "nothing was imported into postgres://")
+	says(first, "the import broke off")
+	said := says(first, "an import into this store was not finished: remove it, and import again: DROP TABLE b_aside, ")
+	_, drop, _ := strings.Cut(strings.TrimSpace(said), "import again: ")
+	f.exec("BEGIN; SET LOCAL search_path = brought; " + drop + "; COMMIT")
+	if left := f.ask("SELECT count(*) FROM pg_catalog.pg_class WHERE relnamespace = 'brought'::regnamespace"); left != 0 {
+		t.Errorf("%d tables and indexes are left", left)
+	}
+	says("{}\n", "nothing was imported into postgres://")
+	f.exec("INSERT INTO brought.b_rows (space, key, value) VALUES ('a', 'b', 'c')")
+	says(first, "holds something already: import into a store that is new, as with another prefix: add prefix=copy_ to the address")
 }

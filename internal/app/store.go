@@ -17,7 +17,7 @@ import (
 func (a *App) buildStore(ctx context.Context) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
-		return fmt.Errorf("open the store %s: %w", a.cfg.Store, err)
+		return fmt.Errorf("open the store %s: %w", a.cfg.Store, unfinished(a.cfg.Store, err))
 	}
 	a.store = st
 	a.cleanups.push("store", func(context.Context) error { return st.Close() })
@@ -52,13 +52,13 @@ func OpenLog(ctx context.Context, s config.Store) (Log, error) {
 	case config.StoreSQLite:
 		log, err := sqlite.OpenReader(ctx, s.File)
 		if err != nil {
-			return nil, fmt.Errorf("open the log of %s: %w", s, err)
+			return nil, fmt.Errorf("open the log of %s: %w", s, unfinished(s, err))
 		}
 		return log, nil
 	case config.StorePostgres:
 		log, err := postgres.Open(ctx, s.Address.Reveal(), postgres.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("open the log of %s: %w", s, err)
+			return nil, fmt.Errorf("open the log of %s: %w", s, unfinished(s, err))
 		}
 		return log, nil
 	case config.StoreMemory:

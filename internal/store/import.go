@@ -13,7 +13,7 @@ var (
 	ErrNotEmpty = errors.New("the store is not empty")
 	// ErrImporting: an import into the store was begun and not finished. What it
 	// holds is not a log.
-	ErrImporting = errors.New("an import into this store was not finished: remove it, and import again")
+	ErrImporting = errors.New("an import into this store was not finished")
 )
 
 // Snapshot is everything that a store holds but its epoch, its secret and its

@@ -172,15 +172,23 @@ func (n names) version(ctx context.Context, q querier) (int, error) {
 	return version, nil
 }
 
-// check refuses tables that are not of this binary's schema.
-func (n names) check(ctx context.Context, q querier) error {
+// check refuses tables that are not of this binary's schema,
+// and those that are not whole.
+func (n names) check(ctx context.Context, conn *pgx.Conn) error {
 	all, err := migrations(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
-	version, err := n.version(ctx, q)
-	if err == nil && version != len(all) {
-		err = &SchemaError{Got: version, Known: len(all), Prefix: n.prefix}
+	version, err := n.version(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if version != len(all) {
+		return &SchemaError{Got: version, Known: len(all), Prefix: n.prefix}
+	}
+	absent, err := n.absent(ctx, conn, all)
+	if err == nil && len(absent) > 0 {
+		err = &AbsentError{Tables: absent}
 	}
 	return err
 }

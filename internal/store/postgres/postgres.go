@@ -110,7 +110,7 @@ func Open(ctx context.Context, address string, o Options) (_ *Store, err error) 
 		return nil, err
 	}
 	if err := t.inspect(ctx, o.Migrate); err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
+		return nil, err
 	}
 	// The pools live on when the opening has ended.
 	alive := context.WithoutCancel(ctx)
@@ -144,10 +144,10 @@ func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Optio
 		return nil, fmt.Errorf("read the head: %w", err)
 	}
 	if importing {
-		return nil, fmt.Errorf("open the store: %w", store.ErrImporting)
+		return nil, store.ErrImporting
 	}
 	if err := engine.CheckFormat(format); err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
+		return nil, err
 	}
 	// Channels are the database's, whatever the schema: the epoch is the log's.
 	channel := "attend_" + strings.ToLower(s.epoch)

@@ -3,6 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -12,6 +15,7 @@ type Schema struct {
 	Version int      // of the tables; 0 for none
 	Known   int      // of this binary
 	Missing []string // names of the migrations from the one to the other, in order
+	Absent  []string // tables that belong to the version and are not there, by name
 	Prefix  string   // of the tables
 }
 
@@ -42,5 +46,59 @@ func Inspect(ctx context.Context, address, prefix string) (*Schema, error) {
 	for _, m := range all[s.Version:] {
 		s.Missing = append(s.Missing, m.name)
 	}
-	return s, nil
+	s.Absent, err = t.names.absent(ctx, conn, all[:s.Version])
+	return s, err
+}
+
+// AbsentError reports tables that somebody has dropped, or that a restore has
+// left out.
+type AbsentError struct {
+	Tables []string
+}
+
+func (e *AbsentError) Error() string {
+	return fmt.Sprintf("the store is not whole: of its tables there is no %s: bring it back from a backup, since what it held is not made again", strings.Join(e.Tables, ", no "))
+}
+
+// tables lists the tables that the migrations make, by name; none for none.
+func (n names) tables(made []migration) []string {
+	if len(made) == 0 {
+		return nil
+	}
+	all := []string{n.prefix + "migrations"}
+	for _, m := range made {
+		for _, found := range regexp.MustCompile(`(?m)^CREATE TABLE @([a-z_]+)`).FindAllStringSubmatch(m.script, -1) {
+			all = append(all, n.prefix+found[1])
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// absent lists which tables of the migrations are not there.
+func (n names) absent(ctx context.Context, conn *pgx.Conn, made []migration) ([]string, error) {
+	rows, err := conn.Query(ctx, `SELECT name FROM unnest($1::text[]) WITH ORDINALITY AS t (name, place)
+		WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = name AND pg_catalog.pg_table_is_visible(oid)) ORDER BY place`, n.tables(made))
+	if err != nil {
+		return nil, fmt.Errorf("look for the tables: %w", err)
+	}
+	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("look for the tables: %w", err)
+	}
+	return missing, nil
+}
+
+// Drop is the statement that removes the store whose tables have the address's
+// prefix, for whoever wants it gone.
+func Drop(address string) (string, error) {
+	t, err := parse(address, "")
+	if err != nil {
+		return "", err
+	}
+	all, err := migrations(migrationFiles, "migrations")
+	if err != nil {
+		return "", err
+	}
+	return "DROP TABLE " + strings.Join(t.names.tables(all), ", "), nil
 }
