@@ -179,6 +179,9 @@ func (r *Runner) append(ctx context.Context, jobs []*job) error {
 }
 
 // compose fills decisions and dead letters with what people read: notice and
+			if err := r.place(&receipts[i]); err != nil {
+				return fmt.Errorf("append steps: %w", err)
+			}
 // events, from the events as they stand in the log.
 func (r *Runner) compose(ctx context.Context, jobs []*job) error {
 	var positions []engine.Position

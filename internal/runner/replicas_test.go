@@ -143,8 +143,8 @@ type replica struct {
 	ended    bool
 }
 
-// join starts a runner beside others.
-func join(t *testing.T, st *memory.Store, name string, p engine.Policy, opt runner.Options) *replica {
+// join starts a runner beside others, on its link or on what is put before it.
+func join(t *testing.T, st *memory.Store, name string, p engine.Policy, opt runner.Options, before ...func(*link) store.Store) *replica {
 	t.Helper()
 	if err := p.Compile(); err != nil {
 		t.Fatal(err)
@@ -154,6 +154,10 @@ func join(t *testing.T, st *memory.Store, name string, p engine.Policy, opt runn
 	}
 	r := &replica{link: &link{Store: st}, registry: prometheus.NewRegistry()}
 	opt.Store, opt.Leases, opt.Replica, opt.Registerer = r.link, r.link, name, r.registry
+	for _, put := range before {
+		opt.Store = put(r.link)
+		opt.Leases = opt.Store.(store.Leases) //nolint:forcetypeassert // the link is both
+	}
 	opt.Pure = judge.Pure()
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))

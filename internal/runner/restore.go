@@ -22,7 +22,7 @@ func (r *Runner) restore(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the head: %w", err)
 	}
-	r.liveFrom = head.Position
+	r.liveFrom, r.epoch = head.Position, head.Epoch
 	checkpoint, err := r.restorePoint(ctx) // before the names: rows are newer than it, never older
 	if err != nil {
 		return err

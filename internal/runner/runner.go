@@ -21,8 +21,9 @@
 //
 // A store that does not answer is tried again, for ever, with a growing pause;
 // nothing is lost meanwhile, since nothing counts that is not in the log. Only
-// a fence of another owner, or a record written by a newer version, ends the
-// loop.
+// a fence of another owner, a record written by a newer version, or a log that
+// was put back or replaced under the loop (store.ErrReplaced) ends it. In the
+// last case nothing more is written: what was folded is of another log.
 //
 // # Replicas
 //
@@ -84,6 +85,8 @@ type Runner struct {
 
 	mu       sync.RWMutex // held by the loop to change mem and rules, by others to read
 	mem      memory
+	epoch  string          // of the log that was restored from
+	ended  error           // why nothing more may be done: the log is another
 	touched  map[*scope]struct{} // to be looked at in this pass
 	order    []*scope            // touched, in order
 	applied  atomic.Int64
@@ -202,7 +205,7 @@ func (r *Runner) retry(ctx context.Context, what string, work func(context.Conte
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, store.ErrFenced) && r.opt.Leases == nil, errors.Is(err, store.ErrClosed), errors.As(err, &newer):
+		case errors.Is(err, store.ErrFenced) && r.opt.Leases == nil, errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrReplaced), errors.As(err, &newer):
 			return fmt.Errorf("runner: %s: %w", what, err)
 		}
 		r.failing.CompareAndSwap(0, r.now())
@@ -232,6 +235,9 @@ func (r *Runner) pass(ctx context.Context) (more bool, err error) {
 	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
 	if err != nil {
 		return false, fmt.Errorf("read the log: %w", err)
+	if r.ended != nil {
+		return false, r.ended
+	}
 	}
 	if err := r.apply(ctx, recs); err != nil {
 		return false, err

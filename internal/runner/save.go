@@ -226,6 +226,10 @@ func (r *Runner) evict() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for e := r.mem.recent.Front(); e != nil && r.mem.recent.Len() > r.opt.MaxScopes; {
+	if r.end(chunk.err) {
+		p.active = false
+		return
+	}
 		s := e.Value.(*scope) //nolint:forcetypeassert // the list holds nothing else
 		e = e.Next()
 		if s.state.Position <= r.shards.covered[s.shard] && s.dirty { // another replica has saved it

@@ -26,10 +26,11 @@ type shards struct {
 	until   time.Time                      // by the monotonic clock; then no lease is trusted
 
 	replicas int
-	claiming bool          // the leases are being claimed
-	cleared  bool          // what an earlier process of this name held is given up; known to who claims alone
-	claims   chan claimed  // unbuffered: who does not take a claim gets no other
-	again    chan struct{} // claim at once
+	claiming bool            // the leases are being claimed
+	known    engine.Position // up to where the log went at the last claim; known to who claims alone
+	cleared  bool            // what an earlier process of this name held is given up; known to who claims alone
+	claims   chan claimed    // unbuffered: who does not take a claim gets no other
+	again    chan struct{}   // claim at once
 	covers   chan []engine.Position
 	reading  bool      // covers are on their way
 	readAt   time.Time // when they were last asked for
@@ -85,7 +86,11 @@ func (r *Runner) claim(ctx context.Context) claimed {
 		r.shards.cleared = true
 	}
 	c := claimed{sent: time.Now()}
-	c.Claimed, c.err = r.opt.Leases.Claim(ctx, r.opt.Replica, r.opt.LeaseTTL)
+	known := max(r.shards.known, engine.Position(r.applied.Load())) // before the question: the log only grows
+	if c.Claimed, c.err = r.opt.Leases.Claim(ctx, r.opt.Replica, r.opt.LeaseTTL); c.err == nil {
+		c.err = r.same(ctx, known, c.Head)
+		r.shards.known = c.Head
+	}
 	return c
 }
 
@@ -120,6 +125,9 @@ func (r *Runner) takeClaims(ctx context.Context) {
 
 // takeClaim takes over what was gained and lets go of what was lost.
 func (r *Runner) takeClaim(ctx context.Context, c claimed) {
+	if r.end(c.err) {
+		return
+	}
 	if c.err != nil {
 		if ctx.Err() == nil {
 			r.log.Warn("the leases could not be claimed", "replica", r.opt.Replica, "error", c.err)

@@ -28,6 +28,12 @@ var (
 	// is known of the entries in flight: the owner reads the log, a producer
 	// sends again.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrReplaced: the log is not the one that was opened. It was restored to an
+	// earlier moment, or a standby without its last records took over, and gives
+	// positions anew that this process knows; or it has another epoch. The store
+	// does nothing more, and the daemon must end: what it has folded is of
+	// another log. It is an ErrUnavailable too, for producers, who send again.
+	ErrReplaced = fmt.Errorf("%w: the log is not the one that was opened", ErrUnavailable)
 	// ErrFenced: the fence's token is no longer the shard's. The owner must stop.
 	ErrFenced = errors.New("fenced: another owner has taken over")
 	// ErrConflict: Entry.After is not the scope's last numbered step, or
@@ -184,7 +190,8 @@ type States interface {
 	// SaveStates writes rows and, if checkpoint is not 0, the checkpoint of the
 	// fence's shard: every scope's row covers the log up to it, or the scope
 	// has no records after its row. One commit. A row with a lower Position
-	// than the stored one is ignored.
+	// than the stored one is ignored. Nothing is saved into a log that
+	// ends before what this process has read or written of it: ErrReplaced.
 	SaveStates(ctx context.Context, fence Fence, rows []StateRow, checkpoint engine.Position) error
 	// LoadState returns a scope's row with its blocks, or ErrNotFound.
 	LoadState(ctx context.Context, scope string) (StateRow, error)

@@ -16,6 +16,7 @@ import (
 // is held.
 type facts struct {
 	base    engine.Position            // of the last record
+	epoch   string                     // of the log
 	kept    store.Kept                 // where the log begins
 	stamp   int64                      // that the group will not fall behind
 	tokens  map[int]int64              // of shards
@@ -38,11 +39,14 @@ type question struct {
 
 // compare takes the head, makes every comparison that the entries ask for, and
 // returns those that pass. The transaction stays open.
-func (w *writer) compare(ctx context.Context, conn *pgx.Conn, entries []*pending, v *verdict) ([]*pending, error) {
+func (w *writer) compare(ctx context.Context, conn *pgx.Conn, want expect, entries []*pending, v *verdict) ([]*pending, error) {
 	f := &facts{forbids: make(map[*pending]engine.Position)}
 	q := w.ask(entries, f)
 	if err := w.learn(ctx, conn, q, f); err != nil {
 		return nil, fmt.Errorf("compare: %w", err)
+	}
+	if err := w.tables.check(want, f.base, f.epoch); err != nil {
+		return nil, err
 	}
 	passed := make([]*pending, 0, len(entries))
 	end := f.base // of the log, once what passed is written
@@ -124,28 +128,28 @@ const (
 func (w *writer) learn(ctx context.Context, conn *pgx.Conn, q *question, f *facts) error {
 	f.tokens, f.last, f.fields = make(map[int]int64), make(map[string]engine.Position), make(map[string]int64)
 	out := new(pgx.Batch)
-	queueHead(w.names, out)
-	out.Queue(w.names.sql(selectEnd), w.clock.stamp(), w.clock.real()).QueryRow(func(row pgx.Row) error { return row.Scan(&f.base, &f.stamp) })
-	w.marks.queue(w.names, out, &f.kept)
+	queueHead(w.tables.names, out)
+	out.Queue(w.tables.names.sql(selectEnd), w.clock.stamp(), w.clock.real()).QueryRow(func(row pgx.Row) error { return row.Scan(&f.base, &f.stamp, &f.epoch) })
+	w.tables.marks.queue(w.tables.names, out, &f.kept)
 	if len(q.shards) > 0 {
 		var shard int
 		var token int64
-		each(out, w.names.sql(askTokens), []any{q.shards}, []any{&shard, &token}, func() { f.tokens[shard] = token })
+		each(out, w.tables.names.sql(askTokens), []any{q.shards}, []any{&shard, &token}, func() { f.tokens[shard] = token })
 	}
 	if len(q.scopes) > 0 {
 		var scope text
 		var position int64
-		each(out, w.names.sql(askLast), []any{q.scopes}, []any{&scope, &position}, func() { f.last[string(scope)] = engine.Position(position) })
+		each(out, w.tables.names.sql(askLast), []any{q.scopes}, []any{&scope, &position}, func() { f.last[string(scope)] = engine.Position(position) })
 	}
 	if len(q.fields) > 0 {
 		var name text
 		var number int64
-		each(out, w.names.sql(askFields), []any{q.fields}, []any{&name, &number}, func() { f.fields[string(name)] = number })
+		each(out, w.tables.names.sql(askFields), []any{q.fields}, []any{&name, &number}, func() { f.fields[string(name)] = number })
 	}
 	if q.after >= 0 {
 		var position, stamp int64
 		var scope text
-		each(out, w.names.sql(askBehind), []any{q.after, q.due, q.dueScopes}, []any{&position, &stamp, &scope}, func() {
+		each(out, w.tables.names.sql(askBehind), []any{q.after, q.due, q.dueScopes}, []any{&position, &stamp, &scope}, func() {
 			f.behind = append(f.behind, engine.Record{Position: engine.Position(position), Stamp: engine.Time(stamp), Scope: string(scope)})
 		})
 	}

@@ -151,18 +151,21 @@ func (b *batch) written(base engine.Position, stamp engine.Time) {
 }
 
 // selectEnd reads where the log ends, and the stamp that follows: that of the
-// last record, unless the clocks are ahead. Its arguments are the least stamp,
+// last record, unless the clocks are ahead; and the log's epoch. Its arguments are the least stamp,
 // and whether the database's clock counts.
 const selectEnd = `
 	SELECT greatest(h.position, e.position, s.position) AS position,
-		greatest(h.stamp, e.stamp, s.stamp, $1::bigint, CASE WHEN $2::boolean THEN floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint END) AS stamp
+		greatest(h.stamp, e.stamp, s.stamp, $1::bigint, CASE WHEN $2::boolean THEN floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint END) AS stamp,
+		h.epoch
 	FROM @head h
 	LEFT JOIN (SELECT position, stamp FROM @events ORDER BY position DESC LIMIT 1) e ON true
 	LEFT JOIN (SELECT position, stamp FROM @steps ORDER BY position DESC LIMIT 1) s ON true`
 
 // writeRecords takes the end of the log, puts records behind it, and tells
 // those who listen up to where the log goes now. The head is held, so that the
-// end that it sees is the end.
+// end that it sees is the end. It divides by zero when the log is not the one
+// that is expected: that undoes the whole transaction, in the one turn that a
+// group has.
 const writeRecords = `
 	WITH base AS MATERIALIZED (` + selectEnd + `
 	), events AS (
@@ -177,17 +180,18 @@ const writeRecords = `
 		FROM base, unnest($14::integer[], $15::smallint[], $16::boolean[], $17::bytea[], $18::bytea[], $19::bytea[], $20::bytea[], $21::bytea[])
 			AS u (place, shard, owned, scope, kind, window_id, id, body)
 	)
-	SELECT position, stamp, CASE WHEN $22::bigint > 0 THEN pg_notify($23::text, (position + $22::bigint)::text) END FROM base`
+	SELECT position, stamp, CASE WHEN $22::bigint > 0 THEN pg_notify($23::text, (position + $22::bigint)::text) END,
+		1 / (position >= $24::bigint AND epoch = $25::text)::integer FROM base`
 
 // queue puts the statements that write the batch into one for the server. What
 // the log gives is left in base and stamp.
-func (b *batch) queue(n names, channel string, out *pgx.Batch, c *clock, base, stamp *int64) {
+func (b *batch) queue(n names, channel string, out *pgx.Batch, c *clock, want expect, base, stamp *int64) {
 	e, s := &b.events, &b.steps
 	out.Queue(n.sql(writeRecords), c.stamp(), c.real(), int16(engine.Format),
 		e.place, e.shard, e.kind, e.policy, e.at, e.scope, e.id, e.name, e.data, e.text,
 		s.place, s.shard, s.owned, s.scope, s.kind, s.window, s.id, s.body,
-		len(b.records), channel,
-	).QueryRow(func(row pgx.Row) error { return row.Scan(base, stamp, nil) })
+		len(b.records), channel, int64(want.end), want.epoch,
+	).QueryRow(func(row pgx.Row) error { return row.Scan(base, stamp, nil, nil) })
 	b.queuePuts(n, out)
 	b.queueChanges(n, out)
 }

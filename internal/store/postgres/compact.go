@@ -92,7 +92,7 @@ func (s *Store) compact(ctx context.Context, tx pgx.Tx, fence store.Fence, c *st
 	s.marks.queue(s.names, out, &before)
 	out.Queue(s.names.sql("SELECT min(checkpoint), coalesce((SELECT token FROM @shards WHERE shard = $1::integer), 0) FROM @shards"), fence.Shard).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&checkpoint, &token) })
-	out.Queue(s.names.sql(selectEnd), 0, false).QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp) }) // before the last record goes
+	out.Queue(s.names.sql(selectEnd), 0, false).QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp, nil) }) // before the last record goes
 	if err := tx.SendBatch(ctx, out).Close(); err != nil {
 		return fmt.Errorf("read the marks: %w", err)
 	}

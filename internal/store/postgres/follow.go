@@ -134,10 +134,15 @@ func (f *follower) look(ctx context.Context, ask bool) (grown bool, err error) {
 // end asks where the log ends, and what the database's clock shows.
 func (f *follower) end(ctx context.Context) (engine.Position, engine.Time, error) {
 	var position, stamp, now int64
+	var epoch string
+	want := f.tables.expect()
 	b := new(pgx.Batch)
-	b.Queue(f.tables.names.sql(`SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM (`+selectEnd+`) e`), 0, false).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp, &now) })
+	b.Queue(f.tables.names.sql(`SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, epoch FROM (`+selectEnd+`) e`), 0, false).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp, &now, &epoch) })
 	if err := f.tables.ask(ctx, b); err != nil {
+		return 0, 0, err
+	}
+	if err := f.tables.check(want, engine.Position(position), epoch); err != nil {
 		return 0, 0, err
 	}
 	f.clock.observe(max(time.Duration(now)*time.Microsecond, time.Duration(stamp)*time.Millisecond))

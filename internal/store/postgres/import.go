@@ -18,7 +18,7 @@ func (s *Store) BeginImport(ctx context.Context) error {
 	if err := s.enter(ctx, op); err != nil {
 		return err
 	}
-	err := s.holdingHead(ctx, func(tx pgx.Tx, end engine.Position, _ int64) error {
+	err := s.holdingHead(ctx, func(tx pgx.Tx, end engine.Position, _ int64, _ string) error {
 		var holds bool
 		err := tx.QueryRow(ctx, s.names.sql(`SELECT EXISTS (SELECT FROM @aside) OR EXISTS (SELECT FROM @states) OR EXISTS (SELECT FROM @rows)
 			OR EXISTS (SELECT FROM @fields) OR (SELECT importing FROM @head)`)).Scan(&holds)
@@ -45,7 +45,7 @@ func (s *Store) importing(ctx context.Context, op string, f func(tx pgx.Tx, end 
 	if !s.writer.importing.Load() {
 		return fmt.Errorf("%s: %w: no import was begun", op, store.ErrInvalid)
 	}
-	err := s.holdingHead(ctx, func(tx pgx.Tx, end engine.Position, _ int64) error { return f(tx, end) })
+	err := s.holdingHead(ctx, func(tx pgx.Tx, end engine.Position, _ int64, _ string) error { return f(tx, end) })
 	return s.fail(ctx, op, err)
 }
 

@@ -42,7 +42,11 @@ func (s *Store) Claim(ctx context.Context, replica string, ttl time.Duration) (c
 	case ttl < time.Millisecond:
 		return c, fmt.Errorf("%s: %w: the ttl is %s: want at least 1ms", op, store.ErrInvalid, ttl)
 	}
-	err = s.holdingHead(ctx, func(tx pgx.Tx, end engine.Position, now int64) error {
+	want := s.expect()
+	err = s.holdingHead(ctx, func(tx pgx.Tx, end engine.Position, now int64, epoch string) error {
+		if err := s.check(want, end, epoch); err != nil {
+			return err
+		}
 		shards, replicas, err := s.beat(ctx, tx, replica, now, now+ttl.Milliseconds())
 		if err != nil {
 			return err
@@ -67,13 +71,14 @@ func (s *Store) Claim(ctx context.Context, replica string, ttl time.Duration) (c
 	return c, nil
 }
 
-// Release implements store.Leases.
+// Release implements store.Leases. It does so too where the log was replaced:
+// a replica that ends for that is not waited for.
 func (s *Store) Release(ctx context.Context, replica string) error {
 	const op = "release shards"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.enter(ctx, op); err != nil && !errors.Is(err, store.ErrReplaced) {
 		return err
 	}
-	err := s.holdingHead(ctx, func(tx pgx.Tx, _ engine.Position, _ int64) error {
+	err := s.holdingHead(ctx, func(tx pgx.Tx, _ engine.Position, _ int64, _ string) error {
 		out := new(pgx.Batch)
 		out.Queue(s.names.sql("DELETE FROM @replicas WHERE name = $1"), []byte(replica))
 		out.Queue(s.names.sql("UPDATE @shards SET owner = NULL WHERE owner = $1"), []byte(replica))
@@ -84,17 +89,18 @@ func (s *Store) Release(ctx context.Context, replica string) error {
 
 // holdingHead runs f in a transaction that holds the head: no append is
 // half-way meanwhile. It is given the end of the log and the time by the log's
-// clock, in Unix ms.
-func (s *Store) holdingHead(ctx context.Context, f func(tx pgx.Tx, end engine.Position, now int64) error) error {
+// clock, in Unix ms, and the log's epoch.
+func (s *Store) holdingHead(ctx context.Context, f func(tx pgx.Tx, end engine.Position, now int64, epoch string) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		out := new(pgx.Batch)
 		var end, now int64
+		var epoch string
 		out.Queue(s.names.sql(takeHead))
-		out.Queue(s.names.sql(selectEnd), s.clock.stamp(), s.clock.real()).QueryRow(func(row pgx.Row) error { return row.Scan(&end, &now) })
+		out.Queue(s.names.sql(selectEnd), s.clock.stamp(), s.clock.real()).QueryRow(func(row pgx.Row) error { return row.Scan(&end, &now, &epoch) })
 		if err := tx.SendBatch(ctx, out).Close(); err != nil {
 			return fmt.Errorf("take the head: %w", err)
 		}
-		return f(tx, engine.Position(end), now)
+		return f(tx, engine.Position(end), now, epoch)
 	})
 }
 

@@ -77,7 +77,6 @@ type Store struct {
 	*tables
 	pool     *pgxpool.Pool // for what needs no group
 	clock    *clock
-	epoch    string
 	metrics  *store.Metrics
 	writer   *writer
 	follower *follower
@@ -169,7 +168,7 @@ func start(ctx context.Context, t *target, reads, writes *pgxpool.Pool, o *Optio
 		return nil, err
 	}
 	s.writer = &writer{
-		queue: newQueue(), tail: s.tail, clock: s.clock, log: o.Logger, names: t.names, marks: &s.marks, channel: channel,
+		queue: newQueue(), tail: s.tail, clock: s.clock, log: o.Logger, tables: s.tables, channel: channel,
 		pool: writes, kick: s.follower.kick, onCommit: o.onCommit, done: make(chan struct{}),
 	}
 	s.close = sync.OnceValue(s.shut)

@@ -56,7 +56,7 @@ func (s *Snapshot) Close() error {
 }
 
 func (s *Snapshot) end(ctx context.Context) (position, stamp int64, err error) {
-	err = s.db.QueryRow(ctx, s.names.sql(selectEnd), 0, false).Scan(&position, &stamp)
+	err = s.db.QueryRow(ctx, s.names.sql(selectEnd), 0, false).Scan(&position, &stamp, nil)
 	return position, stamp, err
 }
 

@@ -26,6 +26,9 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 		if err := s.holdShard(ctx, tx, fence); err != nil {
 			return err
 		}
+		if err := s.unchanged(ctx, tx); err != nil {
+			return err
+		}
 		out := new(pgx.Batch)
 		for len(rows) > 0 {
 			rows = s.queueStates(out, rows)
@@ -36,6 +39,19 @@ func (s *Store) SaveStates(ctx context.Context, fence store.Fence, rows []store.
 		return tx.SendBatch(ctx, out).Close()
 	})
 	return s.fail(ctx, op, err)
+}
+
+// unchanged sees that the log is the one that the states were folded from, and
+// goes as far: else they would cover records that are still to come, and those
+// would never be folded.
+func (s *Store) unchanged(ctx context.Context, tx pgx.Tx) error {
+	want := s.expect()
+	var end engine.Position
+	var epoch string
+	if err := tx.QueryRow(ctx, s.names.sql(selectEnd), 0, false).Scan(&end, nil, &epoch); err != nil {
+		return fmt.Errorf("read the end of the log: %w", err)
+	}
+	return s.check(want, end, epoch)
 }
 
 // holdShard compares the fence and keeps the shard from changing hands until

@@ -25,17 +25,23 @@ type asker interface {
 
 // tables reads what is stored.
 type tables struct {
-	db     asker
-	names  names
-	tail   *tail
-	marks  marks
-	closed atomic.Bool
+	db       asker
+	names    names
+	tail     *tail
+	marks    marks
+	epoch    string
+	replaced atomic.Pointer[error] // why the log is not the one that was opened
+	closed   atomic.Bool
 }
 
-// enter refuses a call on a closed store or with an ended context.
+// enter refuses a call on a closed store, on one whose log was replaced, or
+// with an ended context.
 func (t *tables) enter(ctx context.Context, op string) error {
 	if t.closed.Load() {
 		return store.Describe(op, store.ErrClosed)
+	}
+	if why := t.replaced.Load(); why != nil {
+		return store.Describe(op, *why)
 	}
 	return store.Describe(op, ctx.Err())
 }
@@ -46,7 +52,7 @@ func (t *tables) fail(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrNotEmpty), errors.As(err, &format):
+	case errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrNotEmpty), errors.Is(err, store.ErrReplaced), errors.Is(err, store.ErrLocked), errors.As(err, &format):
 		return store.Describe(op, err)
 	case t.closed.Load():
 		return store.Describe(op, store.ErrClosed)

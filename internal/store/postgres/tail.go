@@ -152,6 +152,13 @@ func (t *tail) wake() {
 	}
 }
 
+// stir has everybody who waits look again.
+func (t *tail) stir() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wake()
+}
+
 func (t *tail) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

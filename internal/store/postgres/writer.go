@@ -50,8 +50,7 @@ type writer struct {
 	tail    *tail
 	clock   *clock
 	log     *slog.Logger
-	names   names
-	marks   *marks
+	tables  *tables
 	channel string
 	pool    *pgxpool.Pool
 	kick    func() // has the follower look at once
@@ -127,6 +126,9 @@ func (w *writer) attempt(ctx context.Context, g *group) (v *verdict, err error) 
 	entries := make([]*pending, 0, len(g.entries))
 	for _, p := range g.entries {
 		err := p.call.ended()
+		if why := w.tables.replaced.Load(); why != nil {
+			return nil, *why
+		}
 		if err == nil && w.importing.Load() {
 			err = store.ErrImporting
 		}
@@ -139,6 +141,7 @@ func (w *writer) attempt(ctx context.Context, g *group) (v *verdict, err error) 
 	if len(entries) == 0 {
 		return v, nil
 	}
+	want := w.tables.expect()
 	conn, err := w.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -146,7 +149,7 @@ func (w *writer) attempt(ctx context.Context, g *group) (v *verdict, err error) 
 	defer func() { release(conn, err) }()
 	out := new(pgx.Batch)
 	if g.compares {
-		if entries, err = w.compare(ctx, conn.Conn(), entries, v); err != nil {
+		if entries, err = w.compare(ctx, conn.Conn(), want, entries, v); err != nil {
 			return nil, err
 		}
 		if len(entries) == 0 {
@@ -154,17 +157,17 @@ func (w *writer) attempt(ctx context.Context, g *group) (v *verdict, err error) 
 			return v, err
 		}
 	} else {
-		queueHead(w.names, out)
+		queueHead(w.tables.names, out)
 	}
 	b := newBatch(entries, g.records)
 	var base, stamp int64
-	b.queue(w.names, w.channel, out, w.clock, &base, &stamp)
+	b.queue(w.tables.names, w.channel, out, w.clock, want, &base, &stamp)
 	out.Queue("COMMIT").Exec(committed)
 	if w.onCommit != nil {
 		w.onCommit()
 	}
 	if err := conn.SendBatch(ctx, out).Close(); err != nil {
-		return nil, fmt.Errorf("write: %w", err)
+		return nil, fmt.Errorf("write: %w", w.tables.guarded(want, err))
 	}
 	b.written(engine.Position(base), engine.Time(stamp))
 	w.clock.observeStamp(engine.Time(stamp))
@@ -209,6 +212,9 @@ func passing(err error) bool {
 
 // failed tells, once, that the store cannot write.
 func (w *writer) failed(err error) error {
+	if errors.Is(err, store.ErrReplaced) {
+		return err // whoever hears of it ends the daemon, and says why
+	}
 	if !w.failing {
 		w.failing = true
 		w.log.Error("the store cannot write; every write is tried anew", "error", err)

@@ -100,6 +100,25 @@ func (c *Cluster) Stop(mode string) error {
 	return c.run("pg_ctl", "-D", c.data(), "-w", "-m", mode, "stop")
 }
 
+// Keep copies the data of a server that is stopped, for Restore.
+func (c *Cluster) Keep() error { return c.copyData(c.data(), c.kept()) }
+
+// Restore puts what Keep has copied in the place of the data of a server that
+// is stopped: it comes back as it was then.
+func (c *Cluster) Restore() error { return c.copyData(c.kept(), c.data()) }
+
+func (c *Cluster) kept() string { return filepath.Join(c.dir, "kept") }
+
+func (c *Cluster) copyData(from, to string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return fmt.Errorf("copy the data: %w", err)
+	}
+	if out, err := exec.CommandContext(context.Background(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the data: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // watch starts the guard: a shell that waits for its input to end, which it
 // does when this process has ended, killed or not. It then ends the server and
 // deletes all that it had.
