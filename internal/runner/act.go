@@ -10,8 +10,12 @@ import (
 	"attend/internal/store"
 )
 
-// actLimit is how many scopes one append takes at most.
-const actLimit = 1000
+// actLimit is how many scopes one append takes at most, and lookLimit how many
+// are looked at for it: most of those that an event came for want nothing yet.
+const (
+	actLimit  = 1000
+	lookLimit = 64 * actLimit
+)
 
 // shedTrace is how many dropped events are told in a step of their own at once;
 // fewer wait for the scope's next step, or for its state to be saved.
@@ -37,13 +41,17 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 		}
 		r.look(s)
 	}
-	batch := r.turn()
-	jobs := make([]*job, 0, len(batch))
-	for _, s := range batch {
-		if j := r.next(ctx, s, now); j != nil {
-			jobs = append(jobs, j)
+	var batch []*scope
+	var jobs []*job
+	for len(jobs) < actLimit && len(r.order) > 0 && len(batch) < lookLimit {
+		turn := r.turn(actLimit - len(jobs))
+		for _, s := range turn {
+			if j := r.next(ctx, s, now); j != nil {
+				jobs = append(jobs, j)
+			}
+			r.arm(s)
 		}
-		r.arm(s)
+		batch = append(batch, turn...)
 	}
 	if len(jobs) == 0 {
 		return len(r.order) > 0, nil
@@ -58,19 +66,24 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 }
 
 // turn takes the scopes whose turn it is off the list. Those that are not this
-// runner's to act on are parked, and count for nothing.
-func (r *Runner) turn() []*scope {
+// runner's to act on are parked, and count for nothing; nor do those that have
+// left memory since.
+func (r *Runner) turn(limit int) []*scope {
 	taken, batch := 0, r.order[:0]
-	for ; taken < len(r.order) && len(batch) < actLimit; taken++ {
+	for ; taken < len(r.order) && len(batch) < limit; taken++ {
 		s := r.order[taken]
-		delete(r.touched, s)
-		if r.acts(s) {
+		switch {
+		case !s.taken:
+		case r.acts(s):
 			batch = append(batch, s)
-		} else {
+		default:
 			r.park(s)
 		}
+		s.taken = false
 	}
-	r.order = r.order[taken:]
+	if r.order = r.order[taken:]; len(r.order) == 0 {
+		r.order = nil // the list of a start is long
+	}
 	return batch
 }
 
@@ -94,7 +107,7 @@ func (r *Runner) next(ctx context.Context, s *scope, now engine.Time) *job {
 			j.closed = []engine.Pending{{Settled: st.Slot.Settled, Members: st.Slot.Members}}
 		}
 	}
-	if len(j.entry.Steps) > 0 || s.tell || s.shed[0].Count+s.shed[1].Count >= shedTrace {
+	if len(j.entry.Steps) > 0 || s.tell || s.dropped() >= shedTrace {
 		j.entry.Steps = append(j.entry.Steps, s.untold()...)
 	}
 	if len(j.entry.Steps) == 0 {
@@ -127,16 +140,19 @@ func (r *Runner) arm(s *scope) {
 
 // park notes when the scope must be looked at, without doing so: another
 // replica owns it, or this one is not sure that it still does.
-func (r *Runner) park(s *scope) {
+func (r *Runner) park(s *scope) { r.mem.park(s, s.later()) }
+
+// later is when a scope must be looked at by whoever then has its state; 0 for
+// never.
+func (s *scope) later() engine.Time {
 	at, ok := s.state.WakeAt()
 	if slot := s.state.Slot; slot != nil && slot.Phase == engine.PhaseCalling {
 		at = slot.Since // who takes the shard over has lost the call
 	}
 	if !ok {
-		r.mem.park(s, 0)
-		return
+		return 0
 	}
-	r.mem.park(s, max(at, 1)) // 0 stands for never
+	return max(at, 1)
 }
 
 // append writes the jobs in one call. A refused entry is decided again after
@@ -163,6 +179,9 @@ func (r *Runner) append(ctx context.Context, jobs []*job) error {
 	for i, receipt := range receipts {
 		switch err := receipt.Err; {
 		case err == nil:
+			if err := r.place(&receipts[i]); err != nil {
+				return fmt.Errorf("append steps: %w", err)
+			}
 		case errors.Is(err, store.ErrBehind), errors.Is(err, store.ErrConflict):
 			r.metrics.behind.Inc()
 			r.look(jobs[i].scope)
@@ -179,9 +198,6 @@ func (r *Runner) append(ctx context.Context, jobs []*job) error {
 }
 
 // compose fills decisions and dead letters with what people read: notice and
-			if err := r.place(&receipts[i]); err != nil {
-				return fmt.Errorf("append steps: %w", err)
-			}
 // events, from the events as they stand in the log.
 func (r *Runner) compose(ctx context.Context, jobs []*job) error {
 	var positions []engine.Position
@@ -267,49 +283,4 @@ func settledIn(steps []engine.Step, c *engine.Pending) *engine.Settled {
 		}
 	}
 	return &c.Settled
-}
-
-func (s *scope) noteShed(out *engine.Outcome) {
-	for i, run := range []engine.ShedRun{out.Overflow, out.Age} {
-		if run.Count == 0 {
-			continue
-		}
-		t := &s.shed[i]
-		if t.Count == 0 || run.First < t.First {
-			t.First = run.First
-		}
-		t.Last = max(t.Last, run.Last)
-		t.Count += run.Count
-	}
-}
-
-// shedCauses are the causes of scope.shed, in its order.
-func shedCauses() [2]string { return [...]string{"overflow", "age"} }
-
-// untold makes the steps that tell dropped events. They are told once the
-// steps come back from the log.
-func (s *scope) untold() []engine.Step {
-	var steps []engine.Step
-	for i, why := range shedCauses() {
-		if t := s.shed[i]; t.Count > 0 {
-			t.Why = why
-			steps = append(steps, engine.Step{Kind: engine.StepShed, Shed: &t})
-		}
-	}
-	s.tell = s.tell && len(steps) > 0
-	return steps
-}
-
-// told takes off what a step tells, whichever replica wrote it.
-func (s *scope) told(shed *engine.Shed) {
-	for i, why := range shedCauses() {
-		switch t := &s.shed[i]; {
-		case why != shed.Why || shed.Last < t.First:
-		case shed.Last >= t.Last:
-			*t = engine.Shed{}
-		default: // dropped between the step's making and its place in the log
-			t.Count, t.First = max(t.Count-shed.Count, 1), shed.Last+1
-		}
-	}
-	s.tell = false
 }

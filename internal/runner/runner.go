@@ -65,10 +65,14 @@ type Options struct {
 	Replica  string        // this replica's name among them, of this process alone
 	LeaseTTL time.Duration // how long a lease lasts; 0 is 10 s
 
-	MaxScopes          int           // states kept in memory; 0 is 200,000
+	MaxScopes          int           // states kept in memory; 0 is DefaultMaxScopes
 	CheckpointRecords  int           // records after which states are saved; 0 is 300,000
 	CheckpointInterval time.Duration // time after which dirty states are saved; 0 is 60 s
 }
+
+// DefaultMaxScopes is how many states are kept in memory. Beside them a scope
+// with an open window costs its name and when to look at it.
+const DefaultMaxScopes = 100_000
 
 // Runner is the loop. It is used once.
 type Runner struct {
@@ -81,14 +85,13 @@ type Runner struct {
 	rules  *engine.Rules // changed by the loop alone, under mu
 	policy atomic.Pointer[engine.Policy]
 	fence  store.Fence     // where one runner owns all
+	epoch  string          // of the log that was restored from
+	ended  error           // why nothing more may be done: the log is another
 	ruled  engine.Position // policies and silences up to here were read ahead
 
 	mu       sync.RWMutex // held by the loop to change mem and rules, by others to read
 	mem      memory
-	epoch  string          // of the log that was restored from
-	ended  error           // why nothing more may be done: the log is another
-	touched  map[*scope]struct{} // to be looked at in this pass
-	order    []*scope            // touched, in order
+	order    []*scope // to be looked at in this pass, those that are taken
 	applied  atomic.Int64
 	restored bool
 	liveFrom engine.Position // records after it came while the daemon ran
@@ -107,7 +110,7 @@ type Runner struct {
 // New returns a runner; Run starts it.
 func New(opt Options) *Runner {
 	if opt.MaxScopes == 0 {
-		opt.MaxScopes = 200_000
+		opt.MaxScopes = DefaultMaxScopes
 	}
 	if opt.CheckpointRecords == 0 {
 		opt.CheckpointRecords = 300_000
@@ -118,7 +121,7 @@ func New(opt Options) *Runner {
 	r := &Runner{
 		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer), opt: opt,
 		rules: engine.NewRules(opt.Pure, opt.Override), mem: newMemory(),
-		touched: make(map[*scope]struct{}), outcomes: make(chan outcome),
+		outcomes: make(chan outcome),
 	}
 	if opt.LeaseTTL == 0 {
 		r.opt.LeaseTTL = 10 * time.Second
@@ -232,12 +235,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 // whether there may be more to do at once.
 func (r *Runner) pass(ctx context.Context) (more bool, err error) {
 	r.takeClaims(ctx)
-	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
-	if err != nil {
-		return false, fmt.Errorf("read the log: %w", err)
 	if r.ended != nil {
 		return false, r.ended
 	}
+	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
+	if err != nil {
+		return false, fmt.Errorf("read the log: %w", err)
 	}
 	if err := r.apply(ctx, recs); err != nil {
 		return false, err
@@ -333,8 +336,8 @@ func (r *Runner) applyOne(s *scope, rec *engine.Record) {
 
 // look puts the scope on the list of this pass.
 func (r *Runner) look(s *scope) {
-	if _, ok := r.touched[s]; !ok {
-		r.touched[s] = struct{}{}
+	if !s.taken {
+		s.taken = true
 		r.order = append(r.order, s)
 	}
 }

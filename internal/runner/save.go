@@ -20,6 +20,7 @@ type saving struct {
 	records int       // applied since the last pass began
 	last    time.Time // when the last pass began
 	tried   time.Time // when it was last tried in vain to make scopes leave memory
+	left    int       // states that have left memory in this pass
 	queue   []group   // still to be written in this pass
 	from    engine.Position
 	whole   bool // the pass covers every dirty scope, and moves the checkpoints
@@ -49,7 +50,7 @@ func (r *Runner) save(ctx context.Context) {
 	if p.last.IsZero() {
 		p.last = time.Now()
 	}
-	over := r.mem.recent.Len() > r.opt.MaxScopes && time.Since(p.tried) >= time.Second
+	over := r.mem.recent.Len() > r.opt.MaxScopes && time.Since(p.tried) >= evictEvery
 	if !p.active {
 		due := p.records >= r.opt.CheckpointRecords || p.records > 0 && time.Since(p.last) >= r.opt.CheckpointInterval
 		switch {
@@ -63,9 +64,7 @@ func (r *Runner) save(ctx context.Context) {
 					r.readCovers(ctx)
 				}
 			}
-			// Scopes that others own, or whose judge is being called, stay. The loop
-			// must not spin on them.
-			if r.opt.Leases != nil || !p.active {
+			if !p.active {
 				p.tried = time.Now()
 			}
 		default:
@@ -75,13 +74,53 @@ func (r *Runner) save(ctx context.Context) {
 	if p.active && !p.writing {
 		r.saveNext(ctx)
 	}
+	r.makeRoom(ctx)
+}
+
+// evictEvery is how often it is tried to make states leave memory that do not
+// yet.
+const evictEvery = time.Second
+
+// roomWait is how long the loop stands still at once while states leave memory:
+// settles are late by so much at most.
+const roomWait = 250 * time.Millisecond
+
+// slack is by how many states memory may hold too many before the loop waits
+// for them to be written.
+func (r *Runner) slack() int { return r.opt.MaxScopes/4 + readLimit }
+
+// makeRoom lets states leave memory before more are read, where events of new
+// scopes come faster than rows can be written.
+func (r *Runner) makeRoom(ctx context.Context) {
+	p := &r.saving
+	if !p.writing || r.mem.recent.Len() <= r.opt.MaxScopes+r.slack() {
+		return
+	}
+	enough := time.NewTimer(roomWait)
+	defer enough.Stop()
+	for p.writing && r.mem.recent.Len() > r.opt.MaxScopes+r.slack() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-enough.C:
+			return
+		case s := <-p.done:
+			r.saveDone(ctx, s)
+		}
+		if !p.active && time.Since(p.tried) >= evictEvery {
+			r.startSaving(false)
+		}
+		if p.active {
+			r.saveNext(ctx)
+		}
+	}
 }
 
 // startSaving lists what is dirty: everything, or the longest idle alone. States
 // of shards that others own are theirs to save.
 func (r *Runner) startSaving(whole bool) {
 	p := &r.saving
-	p.active, p.whole, p.queue = true, whole, nil
+	p.active, p.whole, p.queue, p.left = true, whole, nil, 0
 	p.from = engine.Position(r.applied.Load())
 	most := r.mem.recent.Len()
 	if whole {
@@ -99,7 +138,7 @@ func (r *Runner) startSaving(whole bool) {
 			of[r.groupOf(s)] = append(of[r.groupOf(s)], s)
 			n++
 		}
-		if whole && s.shed[0].Count+s.shed[1].Count > 0 {
+		if whole && s.dropped() > 0 {
 			s.tell = true
 			r.look(s)
 		}
@@ -121,7 +160,7 @@ func (r *Runner) groupOf(s *scope) int {
 	if r.opt.Leases == nil {
 		return 0
 	}
-	return s.shard
+	return int(s.shard)
 }
 
 func (r *Runner) saveNext(ctx context.Context) {
@@ -187,6 +226,10 @@ func stateRow(st *engine.State) (row store.StateRow, sealed int64, err error) {
 func (r *Runner) saveDone(ctx context.Context, chunk saved) {
 	p := &r.saving
 	p.writing = false
+	if r.end(chunk.err) {
+		p.active = false
+		return
+	}
 	if errors.Is(chunk.err, store.ErrFenced) && r.opt.Leases != nil {
 		r.fenced(ctx, chunk.fence)
 		p.queue = slices.DeleteFunc(p.queue, func(g group) bool { return g.fence == chunk.fence })
@@ -208,16 +251,25 @@ func (r *Runner) saveDone(ctx context.Context, chunk saved) {
 		row := &chunk.rows[i]
 		if s.name == row.Scope {
 			s.state.Seen.MarkStored(chunk.sealed[i])
-			s.saved = row.Position
 			r.mem.rowWritten(s.name)
 			s.dirty = s.state.Position != row.Position
+			// A pass over everything drops none that are in use, if it need not.
+			if over := r.mem.recent.Len() - r.opt.MaxScopes; over > 0 && !p.whole || over > r.slack() {
+				r.leave(s)
+			}
 		}
 		i++
 	}
 	r.mu.Unlock()
-	if len(p.queue) == 0 {
-		p.active = false
-		r.evict()
+	if len(p.queue) > 0 {
+		return
+	}
+	p.active = false
+	r.evict()
+	// Scopes that others own, or whose judge is being called, stay. The loop must
+	// not spin on them.
+	if p.left == 0 {
+		p.tried = time.Now()
 	}
 }
 
@@ -226,24 +278,36 @@ func (r *Runner) evict() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for e := r.mem.recent.Front(); e != nil && r.mem.recent.Len() > r.opt.MaxScopes; {
-	if r.end(chunk.err) {
-		p.active = false
-		return
-	}
 		s := e.Value.(*scope) //nolint:forcetypeassert // the list holds nothing else
 		e = e.Next()
-		if s.state.Position <= r.shards.covered[s.shard] && s.dirty { // another replica has saved it
-			s.dirty = false
-			r.mem.rowWritten(s.name)
-		}
-		if _, busy := r.touched[s]; s.dirty || s.call != nil || busy {
-			continue
-		}
-		if len(s.state.Open.Events) > 0 {
-			r.mem.open--
-		}
-		r.mem.forget(s)
+		r.leave(s)
 	}
+}
+
+// leave drops a state if its row is up to date and nothing is on its way for
+// it. What a start has touched waits until the whole log is read: it is looked
+// at when it is next due, as if it had been so at the start.
+func (r *Runner) leave(s *scope) {
+	if s.dirty && s.state.Position <= r.shards.covered[s.shard] { // another replica has saved it
+		s.dirty = false
+		r.mem.rowWritten(s.name)
+	}
+	if s.dirty || s.call != nil || s.taken && r.caughtUp.Load() {
+		return
+	}
+	if s.taken {
+		s.taken = false
+		if at := s.later(); at != 0 && r.opt.Leases == nil {
+			r.mem.wakeAt(s, at, true)
+		} else {
+			r.mem.park(s, at)
+		}
+	}
+	if len(s.state.Open.Events) > 0 {
+		r.mem.open--
+	}
+	r.mem.forget(s)
+	r.saving.left++
 }
 
 // shutdown breaks off running calls, uncounted, saves every state, and lets

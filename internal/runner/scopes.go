@@ -13,20 +13,20 @@ import (
 )
 
 // scope is what the runner keeps of one scope in memory. Its state is nil when
-// only the time to wake is known; it is then loaded from its row.
+// only the time to wake is known; it is then loaded from its row. There may be
+// millions of these: every byte counts.
 type scope struct {
 	name  string
-	shard int
 	state *engine.State
 	wake  engine.Time   // when to look at it, 0 for never
-	index int           // in the heap of wake times; -1 when it is not there: nobody waits, or another replica does
 	used  *list.Element // in the order of use; nil when the state is not loaded
-	dirty bool          // the state differs from its row
-	saved engine.Position
-
-	call *call          // a judge call that runs in this process
-	shed [2]engine.Shed // dropped events that no step tells yet: overflow, age
-	tell bool           // tell them now
+	call  *call         // a judge call that runs in this process
+	shed  *shedding     // dropped events that no step tells yet; nil when there are none
+	index int32         // in the heap of wake times; -1 when it is not there: nobody waits, or another replica does
+	shard uint8
+	dirty bool // the state differs from its row
+	tell  bool // tell what was dropped now
+	taken bool // it stands on the list of this pass
 }
 
 // memory holds the scopes. The runner's loop alone changes it, under the
@@ -59,7 +59,7 @@ func (m *memory) rowWritten(name string) { m.stored[maphash.String(m.seed, name)
 
 // add makes a scope that is not in memory, without its state.
 func (m *memory) add(name string) *scope {
-	s := &scope{name: name, shard: engine.Shard(name), index: -1}
+	s := &scope{name: name, shard: uint8(engine.Shard(name)), index: -1}
 	m.byName[name] = s
 	return s
 }
@@ -74,7 +74,7 @@ func (m *memory) wakeAt(s *scope, at engine.Time, armed bool) {
 		heap.Push(&m.wakes, s)
 	case armed && s.wake != at:
 		s.wake = at
-		heap.Fix(&m.wakes, s.index)
+		heap.Fix(&m.wakes, int(s.index))
 	}
 }
 
@@ -82,7 +82,7 @@ func (m *memory) wakeAt(s *scope, at engine.Time, armed bool) {
 // waits for it here.
 func (m *memory) park(s *scope, at engine.Time) {
 	if s.index >= 0 {
-		heap.Remove(&m.wakes, s.index)
+		heap.Remove(&m.wakes, int(s.index))
 	}
 	s.wake = at
 }
@@ -119,19 +119,19 @@ func (h wakeHeap) Len() int           { return len(h) }
 func (h wakeHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
 func (h wakeHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+	h[i].index, h[j].index = int32(i), int32(j) //nolint:gosec // that many scopes do not fit
 }
 
 func (h *wakeHeap) Push(x any) {
-	s := x.(*scope) //nolint:forcetypeassert // the heap holds nothing else
-	s.index = len(*h)
+	s := x.(*scope)          //nolint:forcetypeassert // the heap holds nothing else
+	s.index = int32(len(*h)) //nolint:gosec // that many scopes do not fit
 	*h = append(*h, s)
 }
 
 func (h *wakeHeap) Pop() any {
 	old := *h
 	s := old[len(old)-1]
-	s.index = -1
+	s.index, old[len(old)-1] = -1, nil
 	*h = old[:len(old)-1]
 	return s
 }
@@ -142,7 +142,7 @@ func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
 	if s != nil && s.state != nil {
 		return s, nil
 	}
-	state, saved, err := r.readState(ctx, name)
+	state, err := r.readState(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
 	if s == nil {
 		s = r.mem.add(name)
 	}
-	s.state, s.saved = state, saved
+	s.state = state
 	if len(state.Open.Events) > 0 {
 		r.mem.open++
 	}
@@ -161,32 +161,31 @@ func (r *Runner) load(ctx context.Context, name string) (*scope, error) {
 
 // readState reads a scope's row. A row is a hint: one that is damaged is made
 // again from the log.
-func (r *Runner) readState(ctx context.Context, name string) (*engine.State, engine.Position, error) {
+func (r *Runner) readState(ctx context.Context, name string) (*engine.State, error) {
 	if !r.mem.hasRow(name) {
-		return engine.NewState(name), 0, nil
+		return engine.NewState(name), nil
 	}
 	row, err := r.store.LoadState(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return engine.NewState(name), 0, nil
+		return engine.NewState(name), nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+		return nil, fmt.Errorf("load the state of %q: %w", name, err)
 	}
 	end, err := r.logEnd(ctx, &row)
 	if err != nil {
-		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+		return nil, fmt.Errorf("load the state of %q: %w", name, err)
 	}
 	state, err := r.decodeState(&row, end)
 	var newer *engine.FormatError
 	if errors.As(err, &newer) {
-		return nil, 0, fmt.Errorf("load the state of %q: %w", name, err)
+		return nil, fmt.Errorf("load the state of %q: %w", name, err)
 	}
 	if err != nil {
 		r.log.Error("a stored state is damaged; it is made again from what the log still holds", "scope", name, "error", err)
-		state, err = r.refold(ctx, name)
-		return state, 0, err
+		return r.refold(ctx, name)
 	}
-	return state, row.Position, nil
+	return state, nil
 }
 
 // logEnd is where the log ends, as far as it matters for a row. The replica

@@ -111,7 +111,7 @@ func (r *Runner) fenceOf(s *scope) store.Fence {
 	if r.opt.Leases == nil {
 		return r.fence
 	}
-	return store.Fence{Shard: s.shard, Token: r.shards.tokens[s.shard]}
+	return store.Fence{Shard: int(s.shard), Token: r.shards.tokens[s.shard]}
 }
 
 // takeClaims takes an answer that waits.

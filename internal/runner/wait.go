@@ -88,6 +88,9 @@ func (r *Runner) takeReady(ctx context.Context, grown <-chan struct{}) (came boo
 // untilNext is how long nothing becomes due by the clock.
 func (r *Runner) untilNext() time.Duration {
 	until := min(longestWait, r.opt.CheckpointInterval)
+	if r.mem.recent.Len() > r.opt.MaxScopes {
+		until = min(until, evictEvery)
+	}
 	if len(r.mem.wakes) > 0 {
 		ms := int64(r.mem.wakes[0].wake) - r.now()
 		until = min(until, time.Duration(max(ms, 0))*time.Millisecond)
