@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,9 +77,30 @@ func describeAddress(at net.Addr) string {
 
 // newLogger returns the logger that the configuration asks for.
 func newLogger(cfg *config.Config, to io.Writer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	options := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: onOneLine}
 	if cfg.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(to, options))
 	}
 	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// onOneLine writes an error on one line. Those of a database's client have a
+// line for each address that was tried, and for each way of trying it.
+func onOneLine(_ []string, a slog.Attr) slog.Attr {
+	err, ok := a.Value.Any().(error)
+	if !ok {
+		return a
+	}
+	text := err.Error()
+	if !strings.Contains(text, "\n") {
+		return a
+	}
+	var said []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	a.Value = slog.StringValue(strings.ReplaceAll(strings.Join(said, "; "), ":; ", ": "))
+	return a
 }

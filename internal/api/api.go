@@ -88,6 +88,7 @@ type API struct {
 	Options
 	tail    *feed.Tail
 	waiting *access.Bound // the requests that wait
+	outage  store.Outage
 }
 
 // New checks the options and returns the handlers.
@@ -96,7 +97,9 @@ func New(o Options) (*API, error) {
 		o.Streams == nil || o.Fields == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
-	return &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: access.NewBound(maxWaiting)}, nil
+	a := &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: access.NewBound(maxWaiting)}
+	a.outage = store.Outage{Logger: o.Logger, Began: "the store does not answer: requests are refused", Over: "the store answers again"}
+	return a, nil
 }
 
 // anyRight is for what whoever gets in may ask for.
@@ -145,6 +148,8 @@ func (a *API) handle(to *route) http.Handler {
 		_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is no connection
 		if err := a.allowed(to, w, r); err != nil {
 			a.fail(w, r, err)
+		} else if a.outage.Going() {
+			a.outage.Worked(describeRoute(r))
 		}
 		_ = deadlines.SetReadDeadline(time.Now().Add(readTimeout)) // for a body that nobody has read
 	})

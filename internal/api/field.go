@@ -123,7 +123,7 @@ func fieldStatus(code string) int {
 func (a *API) fieldFault(r *http.Request, err error) error {
 	switch {
 	case errors.Is(err, fields.ErrUnknownOutcome):
-		a.Logger.WarnContext(r.Context(), "the store's answer was lost", "route", describeRoute(r), "error", err)
+		a.outage.Failed(describeRoute(r), err)
 		// No Retry-After: a client that obeys it would write twice.
 		return refuse(http.StatusServiceUnavailable, codeUnknown, "%v", fields.ErrUnknownOutcome)
 	case errors.Is(err, fields.ErrBusy):

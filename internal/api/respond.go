@@ -85,7 +85,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// The caller has gone: nobody reads an answer.
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrConflict),
 		errors.Is(err, fields.ErrStopping), errors.Is(err, context.DeadlineExceeded):
-		a.Logger.WarnContext(r.Context(), "the store does not answer", "route", describeRoute(r), "error", err)
+		a.outage.Failed(describeRoute(r), err)
 		w.Header().Set("Retry-After", "1")
 		problem.New(http.StatusServiceUnavailable, codeUnavailable, "the store does not answer: try again").Write(w)
 	default:

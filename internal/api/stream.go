@@ -96,7 +96,7 @@ func (a *API) endStream(r *http.Request, s *stream, why error) {
 	case errors.Is(why, errGone), r.Context().Err() != nil:
 		return
 	default:
-		a.Logger.WarnContext(r.Context(), "a stream is ended: the store does not answer", "route", describeRoute(r), "error", why)
+		a.outage.Failed("", why)
 	}
 	_ = s.write(s.frame("end", `{"reason":"`+reason+`","cursor":"`+s.cursor()+`"}`)) // the caller may have gone
 }

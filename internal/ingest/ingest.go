@@ -103,6 +103,7 @@ type Handler struct {
 	limits  Limits
 	allows  func(ctx context.Context, scope string) bool
 	metrics *metrics
+	outage  store.Outage
 
 	unmappedNames once
 	unknownFields once
@@ -127,6 +128,7 @@ func New(o Options) (*Handler, error) {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
+	h.outage = store.Outage{Logger: h.logger, Began: "events are not committed", Over: "events are committed again"}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}

@@ -183,9 +183,10 @@ func (in *intake) append(ctx context.Context) (store.Receipt, error) {
 		err = receipts[0].Err
 	}
 	if err != nil {
-		in.h.logger.Error("events were not committed", slog.Int("events", len(in.group.events)), slog.Any("error", err))
+		in.h.outage.Failed("", err)
 		return store.Receipt{}, store.Describe("append events", err)
 	}
+	in.h.outage.Worked("")
 	return receipts[0], nil
 }
 
