@@ -41,6 +41,13 @@ func TestContract(t *testing.T) {
 	}))
 }
 
+// TestFaults: whichever call of a daemon fails, the store comes out the same.
+func TestFaults(t *testing.T) {
+	storetest.Faults(t, func(t *testing.T, now func() time.Time) store.Store {
+		return open(t, filepath.Join(t.TempDir(), "attend.db"), sqlite.Options{Now: now})
+	})
+}
+
 // TestDiffer compares the store with the memory store under random calls.
 func TestDiffer(t *testing.T) {
 	paths := make(map[store.Store]string)

@@ -92,6 +92,10 @@ func TestEveryCall_FailsEachCallOfTheWork(t *testing.T) {
 	}
 }
 
+func TestFaults(t *testing.T) {
+	storetest.Faults(t, func(_ *testing.T, now func() time.Time) store.Store { return memory.New(memory.Options{Now: now}) })
+}
+
 func TestFaulty_ReachesEveryOperation(t *testing.T) {
 	for _, op := range []storetest.Op{
 		storetest.OpAppend, storetest.OpHead, storetest.OpRead, storetest.OpWait, storetest.OpEvents, storetest.OpSteps,
