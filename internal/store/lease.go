@@ -26,12 +26,18 @@ type Claimed struct {
 // entry, or SaveStates, with a token that is not the newest fails with
 // ErrFenced.
 //
+// No lease outlasts the ttl of a later claim, whoever makes it: one that was
+// taken before the store's clock was set back would else be in force for as
+// long as the clock fell. A replica with a longer ttl than others renews it long
+// before, and what it writes under a lease that was cut short is compared as
+// ever.
+//
 // A lease that has expired, or was given back, stays its owner's as far as
 // writing goes until another replica takes it: only then is the token bumped.
 type Leases interface {
 	// Claim does, in one step of the store that takes the head (no append is
 	// half-way meanwhile), all of this: it notes that the replica is alive for
-	// the ttl to come; renews the leases that it holds for as long, those too
+	// the ttl to come, and no other for longer; renews the leases that it holds for as long, those too
 	// that have expired and that nobody has taken; gives back what is above its
 	// fair share, which is engine.Shards divided by the replicas alive, rounded
 	// up; and takes shards that are free or whose lease has expired, up to that

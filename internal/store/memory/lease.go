@@ -76,15 +76,23 @@ func (s *Store) Claim(ctx context.Context, replica string, ttl time.Duration) (s
 	return c, nil
 }
 
-// note writes down who is alive.
+// note writes down who is alive, and that no lease outlasts this claim's.
 func (l *leases) note(replica string, now, until time.Time) {
 	if l.alive == nil {
 		l.alive = make(map[string]time.Time)
 	}
 	l.alive[replica] = until
-	for name, until := range l.alive { //arch:sorted the order changes nothing
-		if !until.After(now) {
+	for name, others := range l.alive { //arch:sorted the order changes nothing
+		switch {
+		case !others.After(now):
 			delete(l.alive, name)
+		case others.After(until):
+			l.alive[name] = until
+		}
+	}
+	for i := range l.shards {
+		if s := &l.shards[i]; s.until.After(until) {
+			s.until = until
 		}
 	}
 }

@@ -104,11 +104,12 @@ func (s *Store) holdingHead(ctx context.Context, f func(tx pgx.Tx, end engine.Po
 	})
 }
 
-// beat notes that the replica is alive, forgets those that are not, and reads
-// how the shards stand, by number.
+// beat notes that the replica is alive and that no other outlasts it, forgets
+// those that are not alive, and reads how the shards stand, by number.
 func (s *Store) beat(ctx context.Context, tx pgx.Tx, replica string, now, until int64) (shards []shard, replicas int, err error) {
 	out := new(pgx.Batch)
 	out.Queue(s.names.sql("DELETE FROM @replicas WHERE until <= $1 AND name <> $2"), now, []byte(replica))
+	out.Queue(s.names.sql("UPDATE @replicas SET until = $1 WHERE until > $1"), until) // taken before the clock was set back
 	out.Queue(s.names.sql("INSERT INTO @replicas (name, until) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET until = excluded.until"), []byte(replica), until)
 	out.Queue(s.names.sql("SELECT count(*) FROM @replicas")).QueryRow(func(row pgx.Row) error { return row.Scan(&replicas) })
 	var one shard

@@ -158,6 +158,18 @@ func leaseCases() []testCase {
 			}
 			e.holds("one", 0, 2)
 		}},
+		{"NoLeaseOutlastsTheTTLOfALaterClaim", func(e *env) {
+			// As one does that was taken before the clock was set back.
+			if _, err := e.s.(store.Leases).Claim(e.Context(), "gone", 100*leaseTTL); err != nil { //nolint:forcetypeassert // RunLeases has looked
+				e.Fatal(err)
+			}
+			ttl := engine.Time(leaseTTL.Milliseconds())
+			e.holds("one", 0, 2)
+			e.clock.Set(start + ttl - 1)
+			e.holds("one", 0, 2)
+			e.clock.Set(start + ttl)
+			e.holds("one", engine.Shards, 1)
+		}},
 		{"WhatIsReleasedIsTakenAtOnce", func(e *env) {
 			e.claim("one")
 			e.holds("two", 0, 2)
