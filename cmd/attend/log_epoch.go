@@ -14,10 +14,12 @@ func newLogEpoch(p *process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new-epoch",
 		Short: "Make every cursor stale, after a store was brought back from a copy",
-		Long: `Give the log another epoch. Do it when you have brought a store back from a copy
-of its file, before the daemon starts: what is written from now on takes the
-positions of what was written after the copy was made, and a cursor from then
-would pass over it. With another epoch such a cursor answers "truncated": true.
+		Long: `Give the log another epoch. Do it when a store was brought back from a copy of
+its file or of its database, or when a standby without the last records took
+over: stop every replica, run this, start them. What is written from now on
+takes the positions of what was written after the copy was made, and a cursor
+from then would pass over it. With another epoch such a cursor answers
+"truncated": true.
 
 A store that attend log import has made has an epoch of its own already.`,
 		Example: `  cp backup.db attend.db && attend log new-epoch --store sqlite:attend.db && attend serve`,
