@@ -25,6 +25,7 @@ func TestReplicas(t *testing.T) {
 	f := newFleet(t, server, binary, "one_", rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)))
 	f.startAll()
 	t.Run("migrate", func(t *testing.T) { migrates(t, f, binary) })
+	t.Run("replaced", func(t *testing.T) { replaces(t, f, binary) })
 	t.Run("import", func(t *testing.T) { importsAgain(t, f, binary) })
 	for _, one := range []struct {
 		name string
