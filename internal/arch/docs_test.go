@@ -103,6 +103,10 @@ func TestDocs_NameOnlyWhatExists(t *testing.T) {
 			docs[rel] = string(content)
 		case strings.HasSuffix(rel, ".go") && !strings.HasSuffix(rel, "_test.go"):
 			source.Write(content)
+		case strings.HasSuffix(rel, ".sql"): // tables are named like metrics, and may be
+			for _, m := range regexp.MustCompile(`CREATE TABLE @([a-z_]+)`).FindAllSubmatch(content, -1) {
+				source.WriteString(`"attend_` + string(m[1]) + `"`)
+			}
 		case rel == "Makefile":
 			for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z0-9]*):.* ## `).FindAllSubmatch(content, -1) {
 				p.targets = append(p.targets, string(m[1]))

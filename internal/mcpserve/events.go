@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"attend/internal/engine"
+	"attend/internal/store"
 )
 
 // serveEvents answers the methods of the Events extension but events/stream.
@@ -110,9 +111,9 @@ func timestamp(t engine.Time) string {
 }
 
 // internal reports trouble of ours: to the operator in full, to the caller
-// that it was not their fault.
+// that it was not their fault. A store that is away is reported once in a while.
 func (s *Server) internal(ctx context.Context, what string, err error) *jsonrpc.Error {
-	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+	if ctx.Err() == nil && !errors.Is(err, context.Canceled) && (!errors.Is(err, store.ErrUnavailable) || s.troubles.now()) {
 		s.log.Error("MCP request failed", "what", what, "err", err)
 	}
 	return rpcError(jsonrpc.CodeInternalError, nil, "the log could not be read: try again")
