@@ -135,14 +135,18 @@ func (f *follower) look(ctx context.Context, ask bool) (grown bool, err error) {
 func (f *follower) end(ctx context.Context) (engine.Position, engine.Time, error) {
 	var position, stamp, now int64
 	var epoch string
+	var last *int64
 	want := f.tables.expect()
 	b := new(pgx.Batch)
-	b.Queue(f.tables.names.sql(`SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, epoch FROM (`+selectEnd+`) e`), 0, false).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp, &now, &epoch) })
+	b.Queue(f.tables.names.sql(`SELECT position, stamp, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint, epoch, `+selectStamp+` FROM (`+selectEnd+`) e`), 0, false, int64(want.last)).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&position, &stamp, &now, &epoch, &last) })
 	if err := f.tables.ask(ctx, b); err != nil {
 		return 0, 0, err
 	}
 	if err := f.tables.check(want, engine.Position(position), epoch); err != nil {
+		return 0, 0, err
+	}
+	if err := f.tables.checkRecord(want, last); err != nil {
 		return 0, 0, err
 	}
 	f.clock.observe(max(time.Duration(now)*time.Microsecond, time.Duration(stamp)*time.Millisecond))

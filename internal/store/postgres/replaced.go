@@ -17,18 +17,22 @@ import (
 // has already acknowledged or handed out. So wherever the end of the log is
 // read it is compared with the furthest that is known, which was noted before
 // the question was sent: behind that the same log cannot end. And its epoch is
-// the one of the opening. Once either fails, the store does nothing more.
+// the one of the opening. Where the log is looked at without writing, the last
+// record that was read must be there too. Once any of this fails, the store does
+// nothing more.
 
 // expect is what the log must still be when it is looked at.
 type expect struct {
 	end   engine.Position // it went up to here before
 	epoch string
+	last  engine.Position // a record that was read
+	stamp engine.Time     // its stamp; 0 for none
 }
 
 // expect notes what a question to be sent now must find.
 func (t *tables) expect() expect {
-	known, _ := t.tail.end()
-	return expect{known, t.epoch}
+	known, last, stamp := t.tail.mark()
+	return expect{known, t.epoch, last, stamp}
 }
 
 // check compares what was found, and has the store end when the log is another.
@@ -38,6 +42,20 @@ func (t *tables) check(want expect, end engine.Position, epoch string) error {
 		return t.replace(fmt.Errorf("%w: its epoch is %s, and was %s", store.ErrReplaced, epoch, want.epoch))
 	case end < want.end:
 		return t.replace(fmt.Errorf("%w: it ends at position %d, and went up to %d", store.ErrReplaced, end, want.end))
+	}
+	return nil
+}
+
+// selectStamp reads the stamp of the record at a position; null when it was
+// deleted.
+const selectStamp = "(SELECT stamp FROM @events WHERE position = $3 UNION ALL SELECT stamp FROM @steps WHERE position = $3)"
+
+// checkRecord compares the last record that was read with what stands there
+// now: another replica may have written to the log of now, up to where this one
+// knew the log of before.
+func (t *tables) checkRecord(want expect, stamp *int64) error {
+	if stamp != nil && want.stamp != 0 && engine.Time(*stamp) != want.stamp {
+		return t.replace(fmt.Errorf("%w: another record stands at position %d", store.ErrReplaced, want.last))
 	}
 	return nil
 }

@@ -45,6 +45,20 @@ func TestReplaced_ByARestore(t *testing.T) {
 	}
 }
 
+// Another replica may have written past what this one knew before it looks.
+func TestReplaced_ByALogThatHasGrownAgain(t *testing.T) {
+	address := servers.Database(t)
+	s := open(t, address, postgres.Options{Migrate: true})
+	write(t, s, one("a", "1"))
+	if _, err := s.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	value[int](t, address, "UPDATE attend_events SET stamp = stamp + 1 RETURNING 1")
+	if _, err := s.Head(t.Context()); !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("another record stands where the last one stood: %v, want replaced", err)
+	}
+}
+
 // fallBack takes records off the end of the log behind the stores' backs.
 func fallBack(t *testing.T, address string) {
 	t.Helper()

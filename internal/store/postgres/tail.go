@@ -25,6 +25,7 @@ type tail struct {
 
 	mu       sync.RWMutex
 	position engine.Position // up to which the tail is whole
+	stamp    engine.Time     // of the record at position; 0 when it was not read
 	known    engine.Position // up to which the log is known to go: at position or behind it
 	runs     []run           // by position, without gaps, up to position
 	bytes    int
@@ -72,6 +73,14 @@ func (t *tail) end() (known, position engine.Position) {
 	return t.known, t.position
 }
 
+// mark returns up to where the log is known to go, and the last record that the
+// tail was given: where it stands, and its stamp, 0 for none.
+func (t *tail) mark() (known, last engine.Position, stamp engine.Time) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.known, t.position, t.stamp
+}
+
 // learn takes in that the log goes up to a position; true when the tail does
 // not.
 func (t *tail) learn(known engine.Position) (behind bool) {
@@ -98,7 +107,7 @@ func (t *tail) add(records []engine.Record) bool {
 	if held := int(t.position + 1 - r.first()); held > 0 {
 		r = newRun(records[held:])
 	}
-	t.position = r.last()
+	t.position, t.stamp = r.last(), r.records[len(r.records)-1].Stamp
 	t.runs = append(t.runs, r)
 	t.bytes += r.bytes
 	t.records += len(r.records)
@@ -120,7 +129,7 @@ func (t *tail) restart(position engine.Position) {
 	if position <= t.position {
 		return
 	}
-	t.position, t.known = position, max(position, t.known)
+	t.position, t.stamp, t.known = position, 0, max(position, t.known)
 	t.runs, t.bytes, t.records = nil, 0, 0
 	t.wake()
 }
