@@ -1,12 +1,13 @@
 // node webhooks.mjs STORY...: what is posted to a receiver, as two libraries of
 // others see it: the AI SDK, which subscribes and has a handler of its own, and
-// standardwebhooks, which verifies each body beside it. It exits 0 when all went
+// standardwebhooks, which verifies each body beside it, and refuses it falsified. It exits 0 when all went
 // as it should.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import https from 'node:https';
+import { mock } from 'node:test';
 import { createMCPClient, experimental_createMCPEventWebhook as createWebhook } from '@ai-sdk/mcp';
-import { Webhook } from 'standardwebhooks';
+import { Webhook, WebhookVerificationError } from 'standardwebhooks';
 import { daemon, until } from './daemon.mjs';
 
 const name = 'attention.decision';
@@ -19,6 +20,36 @@ class Store {
   async set(subscription) { this.all.set(subscription.key, subscription); }
   async update(key, patch) { if (this.all.has(key)) Object.assign(this.all.get(key), patch); }
   async delete(key) { this.all.delete(key); }
+}
+
+/**
+ * refuses holds that what was posted verifies as it is, and no longer once it is
+ * tampered with, kept until it is old, or held against another secret.
+ */
+function refuses({ headers, body, secret }) {
+  const verify = (key, sent, as) => new Webhook(key).verify(sent, as);
+  const refused = (why, what, ...args) => assert.throws(() => verify(...args), (err) => {
+    assert.ok(err instanceof WebhookVerificationError, `${what}: ${err}`);
+    assert.match(err.message, why, what);
+    return true;
+  }, what);
+  const unlike = /No matching signature/;
+  const stamp = Number(headers['webhook-timestamp']);
+  const tampered = body.replace(/"(name|type)":"/, '$&x');
+  assert.notEqual(tampered, body);
+
+  verify(secret, body, headers);
+  refused(unlike, 'a changed body', secret, tampered, headers);
+  refused(unlike, 'a longer body', secret, `${body} `, headers);
+  refused(unlike, 'another id', secret, body, { ...headers, 'webhook-id': 'msg_other' });
+  refused(unlike, 'a timestamp made younger', secret, body, { ...headers, 'webhook-timestamp': String(stamp + 1) });
+  refused(unlike, 'another secret', `whsec_${Buffer.alloc(32, 9).toString('base64')}`, body, headers);
+  mock.timers.enable({ apis: ['Date'], now: (stamp + 301) * 1000 });
+  try {
+    refused(/too old/, 'one of five minutes ago', secret, body, headers);
+  } finally {
+    mock.timers.reset();
+  }
 }
 
 /** Everything that a story needs: a client of the AI SDK, and a receiver with its handler. */
@@ -59,11 +90,11 @@ async function connect() {
     url: `https://127.0.0.1:${server.address().port}/hook`,
     refuse: (times) => { refuse = times; },
     ids: () => got.map((g) => g.event.eventId),
-    /** verify holds every body that was posted against standardwebhooks. */
+    /** verify holds every body that was posted against standardwebhooks, true and falsified. */
     verify() {
-      for (const { headers, body, secret } of seen) {
-        if (secret) new Webhook(secret).verify(body, headers);
-      }
+      const known = seen.filter((s) => s.secret); // not the challenge: it comes before the secret is stored
+      assert.ok(known.length > 0, 'nothing was verified');
+      known.forEach(refuses);
     },
     async close() {
       await client.close();
