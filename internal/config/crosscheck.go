@@ -19,6 +19,7 @@ func (l *loader) crossCheck(kindsRead bool) {
 	l.warnWorldReadable()
 	l.warnReplicas()
 	l.checkRetention()
+	l.warnWideAllow()
 	if kindsRead {
 		l.c.Warnings = append(l.c.Warnings, l.c.Kinds.warnings()...)
 	}

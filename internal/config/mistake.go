@@ -109,6 +109,7 @@ const (
 	WarnExpired        WarningCode = "expired"        // a token with which nobody gets in any more
 	WarnIgnored        WarningCode = "ignored"        // a setting for another kind of store
 	WarnShortRetention WarningCode = "shortRetention" // events go before their windows settle
+	WarnWideAllow      WarningCode = "wideAllow"      // callbacks may lead almost everywhere
 )
 
 // Warning is something legal that is probably not meant.

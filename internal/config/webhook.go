@@ -48,6 +48,30 @@ func setWebhookAllow(c *Config, text string) error {
 	return nil
 }
 
+// warnWideAllow warns of exceptions that leave little of the rule: with 0.0.0.0/0
+// whoever may subscribe can make the daemon call the machine that it runs on, the
+// network around it and the metadata of a cloud.
+func (l *loader) warnWideAllow() {
+	for _, p := range l.c.Webhook.Allow {
+		if wide(p) {
+			l.c.Warnings = append(l.c.Warnings, Warning{
+				l.value("webhook.allow").place, WarnWideAllow,
+				fmt.Sprintf("webhook.allow: %s is larger than any private network: subscribers may have machines called that only the daemon reaches, perhaps its own; allow the ranges of your receivers alone", p),
+			})
+		}
+	}
+}
+
+// wide says whether a range is larger than any private network. fd00::/8 and the
+// fc00::/7 around it are one, however short their prefix is.
+func wide(p netip.Prefix) bool {
+	if p.Addr().Is4() {
+		return p.Bits() < 8
+	}
+	local := netip.MustParsePrefix("fc00::/7")
+	return p.Bits() < 16 && !(p.Bits() >= local.Bits() && local.Contains(p.Addr()))
+}
+
 func setWebhookReceivers(c *Config, text string) error {
 	for _, word := range words(text) {
 		u, err := url.Parse(word)
