@@ -46,7 +46,7 @@ func (s *Service) consent(ctx context.Context, g *grant, secret []byte) (how str
 	case "":
 		return byChallenge, nil
 	case fail4xx, fail5xx, failChallenge: // it answers, and may know the document
-		if s.document(ctx, callback) {
+		if s.document(ctx, g.Principal, callback) {
 			return byDocument, nil
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Service) challenge(ctx context.Context, g *grant, secret []byte) string
 	_, _ = rand.Read(drawn) // it never fails
 	challenge := base64.RawURLEncoding.EncodeToString(drawn)
 	body, _ := json.Marshal(map[string]string{"type": "verification", "challenge": challenge}) // of strings
-	leave, err := s.lanes.enter(ctx, hostOf(g.URL), true)
+	leave, err := s.lanes.enter(ctx, laneConsent, g.Principal, "")
 	if err != nil {
 		return failTimeout
 	}
@@ -96,14 +96,14 @@ func (s *Service) challenge(ctx context.Context, g *grant, secret []byte) string
 }
 
 // document asks the callback's origin which receivers it has.
-func (s *Service) document(ctx context.Context, callback *url.URL) bool {
+func (s *Service) document(ctx context.Context, principal string, callback *url.URL) bool {
 	at := url.URL{Scheme: callback.Scheme, Host: callback.Host, Path: wellKnown}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return false
 	}
 	req.Header.Set("Accept", "application/json")
-	leave, err := s.lanes.enter(ctx, hostOf(callback.String()), true)
+	leave, err := s.lanes.enter(ctx, laneConsent, principal, "")
 	if err != nil {
 		return false
 	}

@@ -43,6 +43,7 @@ func (w *worker) land1(r tried) {
 		return // of a life that is over
 	}
 	m.tries++
+	w.slow = r.slow
 	now := w.s.now()
 	pause, again := backoff(m.id, m.tries)
 	switch {
@@ -128,12 +129,15 @@ func (w *worker) terminate(ctx context.Context, why *Ended) bool {
 	w.s.log.Info("a webhook subscription ends", "subscription", w.id, "why", why.Message)
 	for try := 1; ; try++ {
 		w.mu.Lock()
-		url, host, keys := w.grant.URL, w.host, slices.Clone(w.signing())
+		url, host, keys, of := w.grant.URL, w.host, slices.Clone(w.signing()), w.lane()
 		w.mu.Unlock()
 		if len(keys) == 0 {
 			return true // the secret cannot be read, and nothing goes out unsigned
 		}
-		leave, err := w.s.lanes.enter(ctx, host, try > 1)
+		if try > 1 {
+			of = laneFailed
+		}
+		leave, err := w.s.lanes.enter(ctx, of, w.principal, host)
 		if err != nil {
 			return false
 		}

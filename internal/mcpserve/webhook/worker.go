@@ -13,13 +13,14 @@ import (
 // worker delivers one subscription, for as long as this daemon owns its shard.
 // Its run goroutine alone moves the track; the lock is for those who look.
 type worker struct {
-	s      *Service
-	id     string
-	fence  store.Fence // under which its progress is written
-	cancel context.CancelFunc
-	gone   chan struct{} // closed when it has ended
-	wake   chan struct{} // the grant is another
-	tried  chan tried    // what came of tries, never more than fly at once
+	s         *Service
+	id        string
+	principal string
+	fence     store.Fence // under which its progress is written
+	cancel    context.CancelFunc
+	gone      chan struct{} // closed when it has ended
+	wake      chan struct{} // the grant is another
+	tried     chan tried    // what came of tries, never more than fly at once
 
 	mu       sync.Mutex
 	grant    *grant
@@ -32,6 +33,7 @@ type worker struct {
 	flying   int
 	atOnce   int         // how many may fly
 	hold     engine.Time // the receiver has asked for nothing before
+	slow     bool        // it took long to answer the last try
 	saved    engine.Time
 	removed  bool // its rows are to stay deleted
 }
@@ -41,12 +43,13 @@ type tried struct {
 	track   *track
 	message *message
 	outcome outcome
+	slow    bool // the answer took long
 	dropped bool // it was not tried after all
 }
 
 func newWorker(s *Service, g *grant, p *progress, fence store.Fence) *worker {
 	w := &worker{
-		s: s, id: g.ID, fence: fence,
+		s: s, id: g.ID, principal: g.Principal, fence: fence,
 		gone: make(chan struct{}), wake: make(chan struct{}, 1), tried: make(chan tried, maxAtOnce),
 		atOnce: 1,
 	}
@@ -245,7 +248,7 @@ func (w *worker) start(ctx context.Context, life string, latest bool) (pause tim
 		}
 		m.flying = true
 		w.flying++
-		go w.try(ctx, w.track, m, w.host, w.progress.FailedSince != 0)
+		go w.try(ctx, w.track, m, w.host, w.lane())
 	}
 	pause = restEvery
 	for _, due := range []engine.Time{at, w.grant.Expires} {
@@ -256,10 +259,18 @@ func (w *worker) start(ctx context.Context, life string, latest bool) (pause tim
 	return pause, w.track.room(), true
 }
 
+// lane is where the next try belongs. The caller holds mu.
+func (w *worker) lane() lane {
+	if w.progress.FailedSince != 0 || w.slow {
+		return laneFailed
+	}
+	return laneSound
+}
+
 // try sends a message once there is a place for it. What is on its way is not
 // cut off: whether it has arrived would not be known.
-func (w *worker) try(ctx context.Context, t *track, m *message, host string, failing bool) {
-	leave, err := w.s.lanes.enter(ctx, host, failing)
+func (w *worker) try(ctx context.Context, t *track, m *message, host string, of lane) {
+	leave, err := w.s.lanes.enter(ctx, of, w.principal, host)
 	if err != nil {
 		w.tried <- tried{track: t, message: m, dropped: true}
 		return
@@ -272,8 +283,9 @@ func (w *worker) try(ctx context.Context, t *track, m *message, host string, fai
 	}
 	keys := w.signing()
 	w.mu.Unlock()
+	begun := time.Now()
 	out := w.s.post(context.WithoutCancel(ctx), url, w.id, m.id, keys, body)
-	w.tried <- tried{track: t, message: m, outcome: out}
+	w.tried <- tried{track: t, message: m, outcome: out, slow: time.Since(begun) > slowAnswer}
 }
 
 // signing are the keys to sign with now. The caller holds mu.

@@ -148,6 +148,7 @@ type network struct {
 	most   map[string]int
 	answer func(ctx context.Context, e *exchange) (status int, header http.Header, err error)
 	check  error
+	deaf   string // hosts with this in their names answer no challenge
 }
 
 func (n *network) Check(context.Context, string) error { return n.check }
@@ -176,6 +177,12 @@ func (n *network) Do(req *http.Request, _ int64) (*guard.Answer, error) {
 		n.flying[e.url]--
 	}()
 	if e.kind == "verification" {
+		if n.deaf != "" && strings.Contains(e.url, n.deaf) {
+			ctx, cancel := context.WithTimeout(req.Context(), 5*time.Second)
+			defer cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
 		echo, err := json.Marshal(map[string]string{"challenge": body.Challenge})
 		return &guard.Answer{Status: 200, Body: echo}, err
 	}
