@@ -188,33 +188,37 @@ func TestDeliver_HangingReceiversAreInNobodysWay(t *testing.T) {
 	})
 }
 
-// More than 95 % of at least 100 tries within an hour suspend; a refresh revives,
-// and nothing is lost.
+// An hour in which all fails suspends; a refresh revives, and nothing is lost.
 func TestDeliver_SuspendsAndRevives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.net.always(503)
 		g := w.subscribe(callback, func(r *Request) { r.TTL.Never = true })
-		w.feed.happen(60)
-		pass(2 * time.Hour)
-		tries := len(w.net.posts(callback))
-		if tries < suspendTries || tries > suspendTries+maxAtOnce {
-			t.Fatalf("%d tries, want it suspended at %d", tries, suspendTries)
+		for range 60 {
+			w.feed.happen(1)
+			pass(time.Minute)
+		}
+		tries := w.net.posts(callback)
+		if failed := tries[len(tries)-1].at.Sub(tries[0].at); len(tries) < suspendTries || failed < 30*time.Minute || failed > 31*time.Minute {
+			t.Fatalf("the last of %d tries came %s after the first, want it suspended after half an hour", len(tries), failed)
 		}
 		p := w.progress(g.ID)
+		if p.Suspended == 0 {
+			t.Fatalf("stored: %+v", p)
+		}
 		w.stop()
 		w.start() // it stays so
 		w.net.always(204)
 		pass(time.Hour)
-		if got := len(w.net.posts(callback)); got != tries {
-			t.Fatalf("%d posts to one that is suspended", got-tries)
+		if got := len(w.net.posts(callback)); got != len(tries) {
+			t.Fatalf("%d posts to one that is suspended", got-len(tries))
 		}
 		again := w.subscribe(callback, func(r *Request) { r.TTL.Never = true })
 		pass(time.Minute)
 		if again.Cursor != p.Cursor || !again.Status.Active || again.RefreshBefore != 0 {
 			t.Errorf("the refresh gives %+v, %+v; it stood at %s", again, again.Status, p.Cursor)
 		}
-		got := w.net.ids(callback)[tries:]
+		got := w.net.ids(callback)[len(tries):]
 		slices.Sort(got)
 		if len(got)+int(p.Abandoned) != 60 || len(slices.Compact(got)) != len(got) {
 			t.Errorf("%d came after the refresh, %d had been given up, of 60", len(got), p.Abandoned)
@@ -222,7 +226,7 @@ func TestDeliver_SuspendsAndRevives(t *testing.T) {
 	})
 }
 
-// A short blip suspends nothing.
+// A short blip suspends nothing, however many events it costs.
 func TestDeliver_BlipIsNoSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -234,6 +238,40 @@ func TestDeliver_BlipIsNoSuspension(t *testing.T) {
 		pass(5 * time.Minute)
 		if status := w.subscribe(callback, nil).Status; !status.Active || status.LastError == "" {
 			t.Errorf("the status is %+v", status)
+		}
+	})
+}
+
+func TestDeliver_ManyRefusedAtOnceAreNoSuspension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.subscribe(callback, nil)
+		w.net.always(http.StatusGone)
+		for range 3 {
+			w.feed.happen(45)
+			pass(time.Second)
+		}
+		w.net.always(204)
+		w.feed.happen(1)
+		pass(time.Second)
+		if ids := w.net.ids(callback); len(ids) != 136 || ids[135] != "e136" {
+			t.Errorf("%d posts, want the one after the blip too", len(ids))
+		}
+	})
+}
+
+// What fails for good counts as well.
+func TestDeliver_RefusedForAnHourIsSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.net.always(http.StatusGone)
+		w.subscribe(callback, nil)
+		for range 59 {
+			w.feed.happen(5)
+			pass(time.Minute)
+		}
+		if n := len(w.net.posts(callback)); n != 151 || w.s.states()[stateSuspended] != 1 {
+			t.Errorf("%d posts, states %v, want it suspended after half an hour", n, w.s.states())
 		}
 	})
 }

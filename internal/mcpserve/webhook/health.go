@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"time"
+
 	"attend/internal/engine"
 )
 
@@ -9,10 +11,15 @@ const (
 	suspendMinutes = 60
 	suspendTries   = 100
 	suspendPercent = 95
+	// suspendAfter is how long no try may have gone well: many events in a few
+	// seconds are a blip yet.
+	suspendAfter = 30 * time.Minute
 )
 
-// health counts the tries of the last hour by the minute.
+// health counts the tries of the last hour by the minute. It begins anew with a
+// worker and when a subscription revives.
 type health struct {
+	failing engine.Time // since when none has gone well; 0 after one that has
 	minutes [suspendMinutes]struct {
 		minute       int64
 		tries, fails int
@@ -27,13 +34,22 @@ func (h *health) note(now engine.Time, ok bool) {
 		m.minute, m.tries, m.fails = minute, 0, 0
 	}
 	m.tries++
-	if !ok {
-		m.fails++
+	switch {
+	case ok:
+		h.failing = 0
+		return
+	case h.failing == 0:
+		h.failing = now
 	}
+	m.fails++
 }
 
-// hopeless tells whether nearly all tries of the last hour have failed.
+// hopeless tells whether nearly all tries of the last hour have failed, and all
+// for long enough.
 func (h *health) hopeless(now engine.Time) bool {
+	if h.failing == 0 || now-h.failing < engine.Time(suspendAfter.Milliseconds()) {
+		return false
+	}
 	oldest := int64(now)/60_000 - suspendMinutes
 	tries, fails := 0, 0
 	for i := range h.minutes {

@@ -103,7 +103,7 @@ func (w *worker) failed(m *message, out *outcome, now engine.Time, pause time.Du
 	}
 	if w.health.hopeless(now) && !p.suspends(w.grant) {
 		p.Suspended, p.SuspendedAt = now, w.grant.Refreshes
-		w.s.log.Warn("a webhook subscription is suspended, for nearly all of its tries have failed for an hour; its subscriber revives it by subscribing again",
+		w.s.log.Warn("a webhook subscription is suspended, for none of its tries has gone well for half an hour; its subscriber revives it by subscribing again",
 			"subscription", w.id, "principal", w.grant.Principal, "why", out.failure)
 	}
 }
