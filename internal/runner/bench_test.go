@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/metrics"
 	"testing"
 	"time"
 
@@ -138,14 +137,6 @@ func heap(collect bool) float64 {
 	return float64(m.HeapAlloc)
 }
 
-// busy is how many seconds the program has computed for, on all cores.
-func busy() float64 {
-	runtime.GC() // brings the figure up to date
-	m := []metrics.Sample{{Name: "/cpu/classes/user:cpu-seconds"}}
-	metrics.Read(m)
-	return m[0].Value.Float64()
-}
-
 // peak is the highest heap, garbage included, until it is asked for.
 func peak() (end func() float64) {
 	stop, highest := make(chan struct{}), make(chan float64)
@@ -209,11 +200,10 @@ func BenchmarkRestart_1M(b *testing.B) {
 				b.ResetTimer()
 				for b.Loop() {
 					st, leases := open(b)
-					spent, highest := busy(), peak()
+					highest := peak()
 					r, _, stop := loaded(b, st, leases)
 					until(b, "ready", func() bool { return r.Ready(b.Context()) == nil })
 					b.ReportMetric(b.Elapsed().Seconds(), "s/start")
-					b.ReportMetric(busy()-spent, "cpu-s/start")
 					b.ReportMetric(highest()/1e6, "peak-MB")
 					b.StopTimer()
 					stop()
