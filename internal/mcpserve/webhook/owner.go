@@ -60,7 +60,9 @@ func (s *Service) assign(ctx context.Context, g *grant, now engine.Time) error {
 		return nil
 	case !owns:
 		return nil
-	case w != nil:
+	}
+	g = s.encrypt(ctx, g, w, fence)
+	if w != nil {
 		if w.differs(g) {
 			w.regrant(g)
 		}
@@ -84,6 +86,54 @@ func (s *Service) assign(ctx context.Context, g *grant, now engine.Time) error {
 	s.workers[g.ID] = w
 	go w.run(running)
 	return nil
+}
+
+// encrypt rewrites the row of a grant from before there was a key, and returns
+// what to go on with. While a call of its subscriber runs it leaves it to that,
+// or to the next look; so it does when it fails.
+func (s *Service) encrypt(ctx context.Context, g *grant, w *worker, fence store.Fence) *grant {
+	if again := *g; !s.reseal(&again) {
+		return g
+	}
+	leave, free := s.tryEnter(g.ID)
+	if !free {
+		return g
+	}
+	defer leave()
+	stored, err := s.grantOf(ctx, g.ID)
+	if err == nil && stored != nil && s.reseal(stored) {
+		err = s.rewrite(ctx, stored, w, fence)
+	}
+	if err != nil {
+		s.trouble(err)
+	}
+	if err != nil || stored == nil {
+		return g
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grants[g.ID] != g {
+		return g // it has ended meanwhile
+	}
+	s.grants[g.ID] = stored
+	return stored
+}
+
+// rewrite stores a grant again. The worker's lock keeps it from coming after the
+// deletion of one that ends; w is nil before there is one.
+func (s *Service) rewrite(ctx context.Context, g *grant, w *worker, fence store.Fence) error {
+	row, err := put(store.SpaceWebhook, g.ID, g)
+	if err != nil {
+		return err
+	}
+	if w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.removed {
+			return nil
+		}
+	}
+	return s.append(ctx, store.Entry{Fence: fence, Puts: []store.Put{row}})
 }
 
 // nudgeWhenGone has the shares looked at again when a worker has ended.

@@ -105,6 +105,9 @@ func (v *vault) seal(id string, secret []byte) sealed {
 	return sealed{Key: v.key, Data: v.aead.Seal(nonce, nonce, secret, []byte(id))}
 }
 
+// lacks tells whether a secret lies there as it is although there is a key.
+func (v *vault) lacks(s *sealed) bool { return v.aead != nil && s.Key == "" }
+
 // open returns the secret, or errLocked, wrapped with what is needed.
 func (v *vault) open(id string, s *sealed) ([]byte, error) {
 	switch {

@@ -224,26 +224,39 @@ func (s *Service) Unsubscribe(ctx context.Context, k Key) error {
 // enter lets one call of a key run at a time.
 func (s *Service) enter(ctx context.Context, id string) (leave func(), err error) {
 	for {
+		leave, free := s.tryEnter(id)
+		if free {
+			return leave, nil
+		}
 		s.mu.Lock()
 		before := s.busy[id]
-		if before == nil {
-			mine := make(chan struct{})
-			s.busy[id] = mine
-			s.mu.Unlock()
-			return func() {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				delete(s.busy, id)
-				close(mine)
-			}, nil
-		}
 		s.mu.Unlock()
+		if before == nil {
+			continue // it has just ended
+		}
 		select {
 		case <-before:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// tryEnter is enter for whoever does not wait.
+func (s *Service) tryEnter(id string) (leave func(), free bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[id] != nil {
+		return nil, false
+	}
+	mine := make(chan struct{})
+	s.busy[id] = mine
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.busy, id)
+		close(mine)
+	}, true
 }
 
 // grantOf reads a grant from the store, where that of another replica stands
@@ -280,6 +293,7 @@ func (s *Service) rotate(g *grant, secret []byte, now engine.Time) {
 		before, err := s.vault.open(g.ID, &g.Secret)
 		switch {
 		case err == nil && string(before) == string(secret):
+			s.reseal(g)
 			return // and a rotation that is under way goes on
 		case err == nil:
 			old := s.vault.seal(g.ID, before)
@@ -289,6 +303,20 @@ func (s *Service) rotate(g *grant, secret []byte, now engine.Time) {
 		}
 	}
 	g.Secret = s.vault.seal(g.ID, secret)
+}
+
+// reseal encrypts what was stored as it is, where there is a key by now. It
+// reports whether there was any such.
+func (s *Service) reseal(g *grant) bool {
+	changed := false
+	if s.vault.lacks(&g.Secret) {
+		g.Secret, changed = s.vault.seal(g.ID, g.Secret.Data), true
+	}
+	if g.Old != nil && s.vault.lacks(g.Old) {
+		old := s.vault.seal(g.ID, g.Old.Data)
+		g.Old, changed = &old, true
+	}
+	return changed
 }
 
 // expiry is the instant up to which a subscription is granted, 0 for ever.
