@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -80,6 +81,7 @@ func checkBack(t *testing.T, d *daemon, scope string) {
 // is back.
 func replicasWithoutDatabase(t *testing.T, f *fleet) {
 	f.replicas[0].post(t, "due:0", "act.stream")
+	gone := time.Now()
 	if err := f.cluster.Stop("immediate"); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +100,41 @@ func replicasWithoutDatabase(t *testing.T, f *fleet) {
 	}
 	for _, r := range f.replicas {
 		checkBack(t, r.daemon, "due:0")
+		checkTold(t, r.daemon, time.Since(gone))
 	}
 	f.balanced(t)
+}
+
+// checkTold: the outage is told when it begins, now and then, and when it is
+// over, and not for each request that met it.
+func checkTold(t *testing.T, d *daemon, lasted time.Duration) {
+	t.Helper()
+	for path, body := range map[string]string{ //arch:sorted each is for itself
+		"/v1/ingest": `{"scope":"away:1","name":"act.closing"}`, "/v1/flush": `{"scope":"away:1"}`, "/v1/decisions": "",
+	} {
+		method := http.MethodPost
+		if body == "" {
+			method = http.MethodGet
+		}
+		if status, answer, _ := d.call(t, method, path, body); status >= http.StatusMultipleChoices {
+			t.Errorf("%s is answered with %d: %s", path, status, answer)
+		}
+	}
+	log, err := os.ReadFile(d.logName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{"ingest", "api"} {
+		began, over := `msg="the store does not answer: requests are refused" of=`+of, `msg="the store answers again" of=`+of
+		// It may seem over and begin again while the server comes back.
+		most := 3 + int(lasted/(10*time.Second))
+		if n := bytes.Count(log, []byte(began)); n < 1 || n > most || !bytes.Contains(log, []byte(over)) {
+			t.Errorf("%s: in %v the log says %q %d times, want 1 to %d, and that it is over", d.logName(), lasted, began, n, most)
+		}
+	}
+	if bytes.Contains(log, []byte(`\n`)) {
+		t.Errorf("%s: an error has more than one line", d.logName())
+	}
 }
 
 // run runs a command that has to fail, and returns what it says.

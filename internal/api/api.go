@@ -98,7 +98,7 @@ func New(o Options) (*API, error) {
 		return nil, errors.New("api: an option is missing")
 	}
 	a := &API{Options: o, tail: feed.NewTail(o.Feed, o.Stopping), waiting: access.NewBound(maxWaiting)}
-	a.outage = store.Outage{Logger: o.Logger, Began: "the store does not answer: requests are refused", Over: "the store answers again"}
+	a.outage = store.Outage{Logger: o.Logger, Of: "api"}
 	return a, nil
 }
 
@@ -147,9 +147,9 @@ func (a *API) handle(to *route) http.Handler {
 		deadlines := http.NewResponseController(w)
 		_ = deadlines.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is no connection
 		if err := a.allowed(to, w, r); err != nil {
-			a.fail(w, r, err)
-		} else if a.outage.Going() {
-			a.outage.Worked(describeRoute(r))
+			a.fail(w, r, to.right, err)
+		} else {
+			a.outage.Worked(to.right)
 		}
 		_ = deadlines.SetReadDeadline(time.Now().Add(readTimeout)) // for a body that nobody has read
 	})

@@ -91,7 +91,7 @@ func (a *API) fieldOp(w http.ResponseWriter, r *http.Request, op field.Op) error
 		problem.Write(w, status, fieldProblem{problem.New(status, refused.Code, refused.Message), refused.Details})
 		return nil
 	}
-	return a.fieldFault(r, err)
+	return a.fieldFault(err)
 }
 
 // doField carries out an operation for whoever may.
@@ -120,10 +120,10 @@ func fieldStatus(code string) int {
 
 // fieldFault tells the caller of what is not its mistake, where that is more
 // than that the store does not answer.
-func (a *API) fieldFault(r *http.Request, err error) error {
+func (a *API) fieldFault(err error) error {
 	switch {
 	case errors.Is(err, fields.ErrUnknownOutcome):
-		a.outage.Failed(describeRoute(r), err)
+		a.outage.Failed(access.Ingest, err)
 		// No Retry-After: a client that obeys it would write twice.
 		return refuse(http.StatusServiceUnavailable, codeUnknown, "%v", fields.ErrUnknownOutcome)
 	case errors.Is(err, fields.ErrBusy):

@@ -69,8 +69,9 @@ func unknown(err, notFound error, what, id string) error {
 }
 
 // fail answers an error. What is not meant for the caller is logged, and told
-// in general words.
-func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+// in general words; an outage of the store once for all requests, and over for
+// those that need the right which failed: it may still read where it cannot write.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, right string, err error) {
 	var refused *refusal
 	switch {
 	case errors.As(err, &refused):
@@ -85,7 +86,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// The caller has gone: nobody reads an answer.
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrConflict),
 		errors.Is(err, fields.ErrStopping), errors.Is(err, context.DeadlineExceeded):
-		a.outage.Failed(describeRoute(r), err)
+		a.outage.Failed(right, err)
 		w.Header().Set("Retry-After", "1")
 		problem.New(http.StatusServiceUnavailable, codeUnavailable, "the store does not answer: try again").Write(w)
 	default:

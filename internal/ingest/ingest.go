@@ -128,7 +128,7 @@ func New(o Options) (*Handler, error) {
 	if h.logger == nil {
 		h.logger = slog.New(slog.DiscardHandler)
 	}
-	h.outage = store.Outage{Logger: h.logger, Began: "events are not committed", Over: "events are committed again"}
+	h.outage = store.Outage{Logger: h.logger, Of: "ingest"}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}

@@ -15,8 +15,7 @@ const outageEvery = 10 * time.Second
 // are for concurrent use.
 type Outage struct {
 	Logger *slog.Logger
-	Began  string // what to say when it begins
-	Over   string // what to say when it is over
+	Of     string // whose requests are refused
 
 	on      atomic.Bool
 	mu      sync.Mutex
@@ -40,11 +39,12 @@ func (o *Outage) Failed(what string, err error) {
 	}
 	o.on.Store(true)
 	o.told = now
-	o.Logger.Error(o.Began, "refused", o.refused, "last", what, "error", err)
+	args := []any{"of", o.Of, "refused", o.refused, "error", err}
+	if what != "" {
+		args = append(args, "last", what)
+	}
+	o.Logger.Error("the store does not answer: requests are refused", args...)
 }
-
-// Going reports whether there is an outage, as far as is known.
-func (o *Outage) Going() bool { return o.on.Load() }
 
 // Worked notes that the store did something. The outage is over when that is
 // what failed last.
@@ -57,7 +57,7 @@ func (o *Outage) Worked(what string) {
 	if !o.on.Load() || o.what != "" && o.what != what {
 		return
 	}
-	o.Logger.Info(o.Over, "refused", o.refused)
+	o.Logger.Info("the store answers again", "of", o.Of, "refused", o.refused)
 	o.on.Store(false)
 	o.what, o.refused = "", 0
 }
