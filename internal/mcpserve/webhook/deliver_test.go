@@ -213,7 +213,10 @@ func TestDeliver_SuspendsAndRevives(t *testing.T) {
 		if got := len(w.net.posts(callback)); got != len(tries) {
 			t.Fatalf("%d posts to one that is suspended", got-len(tries))
 		}
+		answered := make(chan struct{}) // the refresh, before delivery has moved on
+		w.net.respond(func(context.Context, *exchange) (int, http.Header, error) { <-answered; return 204, nil, nil })
 		again := w.subscribe(callback, func(r *Request) { r.TTL.Never = true })
+		close(answered)
 		pass(time.Minute)
 		if again.Cursor != p.Cursor || !again.Status.Active || again.RefreshBefore != 0 {
 			t.Errorf("the refresh gives %+v, %+v; it stood at %s", again, again.Status, p.Cursor)
