@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"attend/internal/engine"
@@ -129,7 +128,7 @@ func (w *worker) terminate(ctx context.Context, why *Ended) bool {
 	w.s.log.Info("a webhook subscription ends", "subscription", w.id, "why", why.Message)
 	for try := 1; ; try++ {
 		w.mu.Lock()
-		url, host, keys, of := w.grant.URL, w.host, slices.Clone(w.signing()), w.lane()
+		url, host, keys, of := w.grant.URL, w.host, w.signing(), w.lane()
 		w.mu.Unlock()
 		if len(keys) == 0 {
 			return true // the secret cannot be read, and nothing goes out unsigned

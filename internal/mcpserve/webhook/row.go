@@ -21,8 +21,11 @@ type grant struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 
-	Secret   sealed      `json:"secret"`
-	Old      *sealed     `json:"old,omitempty"` // the one before
+	Secret sealed   `json:"secret"`
+	Former []former `json:"former,omitempty"` // those before, the latest first
+	// Old and OldUntil are what older versions have written of those. Nothing but
+	// decodeGrant reads them.
+	Old      *sealed     `json:"old,omitempty"`
 	OldUntil engine.Time `json:"oldUntil,omitempty"`
 
 	Expires   engine.Time `json:"expires,omitempty"` // 0 for never
@@ -33,6 +36,12 @@ type grant struct {
 	Life    string `json:"life"`
 	Start   string `json:"start"`   // the cursor at which it began
 	Consent string `json:"consent"` // how the receiver has agreed
+}
+
+// former is a secret that another has taken the place of.
+type former struct {
+	Secret sealed      `json:"secret"`
+	Until  engine.Time `json:"until"` // signed with before then
 }
 
 // live reports whether the grant still holds.
@@ -83,7 +92,12 @@ func decode[T any](b []byte, format func(*T) int) (*T, error) {
 }
 
 func decodeGrant(b []byte) (*grant, error) {
-	return decode(b, func(g *grant) int { return g.Format })
+	g, err := decode(b, func(g *grant) int { return g.Format })
+	if err == nil && g.Old != nil {
+		g.Former = append(g.Former, former{*g.Old, g.OldUntil})
+		g.Old, g.OldUntil = nil, 0
+	}
+	return g, err
 }
 
 func decodeProgress(b []byte) (*progress, error) {

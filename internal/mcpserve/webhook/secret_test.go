@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"attend/internal/store"
 )
 
@@ -77,4 +79,61 @@ func TestSecrets_RefreshEncrypts(t *testing.T) {
 			t.Error("the row still holds the secret as it is")
 		}
 	})
+}
+
+// Each secret before signs until its own ten minutes are over, four at most; one
+// that comes back is no longer one before.
+func TestSubscribe_RotationsOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, key := range []string{"", "a key of our own"} {
+			w := newWorld(t, func(o *Options) { o.SecretKey = key })
+			signedWith := func(fills ...byte) {
+				t.Helper()
+				w.feed.happen(1)
+				settle()
+				var keys [][]byte
+				for _, fill := range fills {
+					keys = append(keys, keyOf(fill))
+				}
+				posts := w.net.posts(callback)
+				last := posts[len(posts)-1]
+				if want := signatureOf(last.id, last.at, last.body, keys...); last.signature != want {
+					t.Errorf("signed %q, want %q", last.signature, want)
+				}
+			}
+			rotate := func(fill byte) {
+				w.subscribe(callback, func(r *Request) { r.Secret, r.TTL.Never = secretOf(fill), true })
+			}
+			rotate(1)
+			rotate(2)
+			pass(4 * time.Minute)
+			rotate(3)
+			signedWith(3, 2, 1)
+			w.stop()
+			w.start() // they are stored
+			pass(time.Second)
+			signedWith(3, 2, 1)
+			pass(6 * time.Minute)
+			signedWith(3, 2)
+			pass(4 * time.Minute)
+			signedWith(3)
+			for _, fill := range []byte{4, 5, 6, 7, 8} {
+				rotate(fill)
+			}
+			signedWith(8, 7, 6, 5, 4)
+			rotate(6)
+			signedWith(6, 8, 7, 5, 4)
+		}
+	})
+}
+
+// A row of an older version holds one secret before at most.
+func TestGrant_OldRow(t *testing.T) {
+	g, err := decodeGrant([]byte(`{"format":1,"id":"sub_a","secret":{"data":"Ag=="},"old":{"data":"AQ=="},"oldUntil":600000,"expires":5,"created":1,"life":"l","start":"0","consent":"list"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]former{{sealed{Data: []byte{1}}, 600_000}}, g.Former); diff != "" || g.Old != nil {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -19,7 +19,6 @@ const (
 	ttlFloor   = time.Minute
 	ttlDefault = time.Hour
 	ttlCeiling = 24 * time.Hour
-	rotation   = 10 * time.Minute // how long the secret before is signed with too
 )
 
 // maxURL is how many bytes a callback may have.
@@ -284,39 +283,6 @@ func (s *Service) count(principal string) int {
 		}
 	}
 	return n
-}
-
-// rotate takes a secret. The one before is signed with too for a while, by who
-// can read it.
-func (s *Service) rotate(g *grant, secret []byte, now engine.Time) {
-	if len(g.Secret.Data) > 0 {
-		before, err := s.vault.open(g.ID, &g.Secret)
-		switch {
-		case err == nil && string(before) == string(secret):
-			s.reseal(g)
-			return // and a rotation that is under way goes on
-		case err == nil:
-			old := s.vault.seal(g.ID, before)
-			g.Old, g.OldUntil = &old, now+engine.Time(rotation.Milliseconds())
-		default:
-			g.Old, g.OldUntil = nil, 0
-		}
-	}
-	g.Secret = s.vault.seal(g.ID, secret)
-}
-
-// reseal encrypts what was stored as it is, where there is a key by now. It
-// reports whether there was any such.
-func (s *Service) reseal(g *grant) bool {
-	changed := false
-	if s.vault.lacks(&g.Secret) {
-		g.Secret, changed = s.vault.seal(g.ID, g.Secret.Data), true
-	}
-	if g.Old != nil && s.vault.lacks(g.Old) {
-		old := s.vault.seal(g.ID, g.Old.Data)
-		g.Old, changed = &old, true
-	}
-	return changed
 }
 
 // expiry is the instant up to which a subscription is granted, 0 for ever.

@@ -25,7 +25,7 @@ type worker struct {
 	mu       sync.Mutex
 	grant    *grant
 	host     string
-	keys     [][]byte // the secret, and the one before
+	signers  []signer // the secret, and those before
 	locked   error    // the secret cannot be read
 	progress progress
 	track    *track
@@ -66,18 +66,7 @@ func newWorker(s *Service, g *grant, p *progress, fence store.Fence) *worker {
 // use takes a grant. The caller holds mu, or has the worker alone.
 func (w *worker) use(g *grant) {
 	w.grant, w.host = g, hostOf(g.URL)
-	w.keys, w.locked = nil, nil
-	key, err := w.s.vault.open(g.ID, &g.Secret)
-	if err != nil {
-		w.locked = err
-		return
-	}
-	w.keys = [][]byte{key}
-	if g.Old != nil {
-		if old, err := w.s.vault.open(g.ID, g.Old); err == nil {
-			w.keys = append(w.keys, old)
-		}
-	}
+	w.signers, w.locked = w.s.vault.signers(g)
 }
 
 // regrant goes on under a grant that is newer, from where delivery stands; or
@@ -286,14 +275,6 @@ func (w *worker) try(ctx context.Context, t *track, m *message, host string, of 
 	begun := time.Now()
 	out := w.s.post(context.WithoutCancel(ctx), url, w.id, m.id, keys, body)
 	w.tried <- tried{track: t, message: m, outcome: out, slow: time.Since(begun) > slowAnswer}
-}
-
-// signing are the keys to sign with now. The caller holds mu.
-func (w *worker) signing() [][]byte {
-	if len(w.keys) > 1 && w.s.now() >= w.grant.OldUntil {
-		return w.keys[:1]
-	}
-	return w.keys
 }
 
 // take adds what was read to what is to be delivered.
