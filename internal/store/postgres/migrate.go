@@ -47,7 +47,7 @@ type migration struct {
 
 // migrations reads the numbered scripts of a folder. Numbers start at 1 and
 // have no gaps; a script that was released is never changed.
-func migrations(files fs.FS, folder string) ([]migration, error) {
+func migrations(files fs.FS, folder string) ([]migration, error) { //nolint:unparam // as the other store has it
 	found, err := fs.Glob(files, path.Join(folder, "*.sql"))
 	if err != nil {
 		return nil, fmt.Errorf("list migrations: %w", err)
