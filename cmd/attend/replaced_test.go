@@ -18,7 +18,10 @@ func replaces(t *testing.T, f *fleet, binary string) {
 	d := newDaemon(t, binary, f.rng)
 	d.store = func() []string { return []string{"ATTEND_STORE=" + address} }
 	newEpoch := func(want string) bool {
-		out, _ := exec.CommandContext(t.Context(), binary, "log", "new-epoch", "--store", address).CombinedOutput() // it says what it did
+		cmd := exec.CommandContext(t.Context(), binary, "log", "new-epoch", "--store", address)
+		cmd.Env = []string{"HOME=" + t.TempDir()} // the suite's own variables are none of the daemon's
+		out, _ := cmd.CombinedOutput()            // it says what it did
+		t.Logf("%s", out)
 		return strings.Contains(string(out), want)
 	}
 	d.startReady(0)
