@@ -97,15 +97,15 @@ func gauge(b *testing.B, registry *prometheus.Registry, name string) int {
 	return 0
 }
 
-// fill appends events of the scopes that scopeOf gives them.
-func fill(b *testing.B, st store.Store, n int, scopeOf func(n int) int) {
+// fill appends one event for each of many scopes, times over.
+func fill(b *testing.B, st store.Store, scopes, times int) {
 	b.Helper()
 	const group = 1000
-	for from := 0; from < n; from += group {
+	for n := 0; n < scopes*times; n += group {
 		events := make([]store.NewEvent, group)
 		for i := range events {
-			events[i] = store.NewEvent{Scope: fmt.Sprintf("room:%07d", scopeOf(from+i)), Event: engine.Event{
-				ID: fmt.Sprintf("evt-%08d", from+i), Name: "log", Kind: engine.Passive, Policy: 1, Text: "hello, this is what the agent should read of it",
+			events[i] = store.NewEvent{Scope: fmt.Sprintf("room:%07d", (n+i)%scopes), Event: engine.Event{
+				ID: fmt.Sprintf("evt-%08d", n+i), Name: "log", Kind: engine.Passive, Policy: 1, Text: "hello, this is what the agent should read of it",
 			}}
 		}
 		if receipts, err := st.Append(b.Context(), store.Entry{Events: events}); err != nil || receipts[0].Err != nil {
@@ -170,7 +170,7 @@ func BenchmarkOpenScopes(b *testing.B) {
 					r, inMemory, stop := loaded(b, st, leases)
 					until(b, "ready", func() bool { return r.Ready(b.Context()) == nil })
 					highest := peak()
-					fill(b, st, many*events, func(n int) int { return n / events })
+					fill(b, st, many, events)
 					until(b, "ready", func() bool { return r.Ready(b.Context()) == nil })
 					until(b, "evicted", func() bool { n := inMemory(); return n > 0 && n <= runner.DefaultMaxScopes })
 					b.ReportMetric(highest()/1e6, "peak-MB")
@@ -195,7 +195,7 @@ func BenchmarkRestart_1M(b *testing.B) {
 				st, leases := open(b)
 				_, _, stop := loaded(b, st, leases) // writes the policy
 				stop()
-				fill(b, st, many, func(n int) int { return n % scopes })
+				fill(b, st, scopes, many/scopes)
 				_ = st.Close()
 				b.ResetTimer()
 				for b.Loop() {

@@ -105,8 +105,7 @@ func (r *Runner) restoreWakes(ctx context.Context) error {
 			if rows[i].WakeAt == 0 || r.mem.byName[after] != nil {
 				continue
 			}
-			s := r.mem.add(after)
-			if s.saved = rows[i].Position; r.opt.Leases == nil {
+			if s := r.mem.add(after); r.opt.Leases == nil {
 				r.mem.wakeAt(s, rows[i].WakeAt, true)
 			} else {
 				r.mem.park(s, rows[i].WakeAt)

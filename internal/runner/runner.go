@@ -268,10 +268,6 @@ func (r *Runner) apply(ctx context.Context, recs []engine.Record) error {
 			}
 			continue
 		}
-		if s := r.mem.byName[rec.Scope]; s != nil && s.state == nil && rec.Position <= s.saved {
-			r.applied.Store(int64(rec.Position)) // its row is younger than the checkpoint: it need not be read to know
-			continue
-		}
 		s, err := r.load(ctx, rec.Scope)
 		if err != nil {
 			return err

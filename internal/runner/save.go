@@ -252,7 +252,7 @@ func (r *Runner) saveDone(ctx context.Context, chunk saved) {
 		if s.name == row.Scope {
 			s.state.Seen.MarkStored(chunk.sealed[i])
 			r.mem.rowWritten(s.name)
-			s.saved, s.dirty = row.Position, s.state.Position != row.Position
+			s.dirty = s.state.Position != row.Position
 			// A pass over everything drops none that are in use, if it need not.
 			if over := r.mem.recent.Len() - r.opt.MaxScopes; over > 0 && !p.whole || over > r.slack() {
 				r.leave(s)

@@ -18,12 +18,11 @@ import (
 type scope struct {
 	name  string
 	state *engine.State
-	wake  engine.Time     // when to look at it, 0 for never
-	saved engine.Position // its row covers the log up to here at least
-	used  *list.Element   // in the order of use; nil when the state is not loaded
-	call  *call           // a judge call that runs in this process
-	shed  *shedding       // dropped events that no step tells yet; nil when there are none
-	index int32           // in the heap of wake times; -1 when it is not there: nobody waits, or another replica does
+	wake  engine.Time   // when to look at it, 0 for never
+	used  *list.Element // in the order of use; nil when the state is not loaded
+	call  *call         // a judge call that runs in this process
+	shed  *shedding     // dropped events that no step tells yet; nil when there are none
+	index int32         // in the heap of wake times; -1 when it is not there: nobody waits, or another replica does
 	shard uint8
 	dirty bool // the state differs from its row
 	tell  bool // tell what was dropped now
