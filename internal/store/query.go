@@ -34,3 +34,15 @@ func (q *StepQuery) Matches(r *engine.Record) bool {
 	}
 	return true
 }
+
+// Arrange puts records that were found in the order of the positions asked for.
+// Those that were not found are left out (Log.Events).
+func Arrange(positions []engine.Position, found map[engine.Position]engine.Record) []engine.Record {
+	var out []engine.Record
+	for _, p := range positions {
+		if r, ok := found[p]; ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -96,18 +96,7 @@ func (s *Store) Events(ctx context.Context, positions []engine.Position) ([]engi
 	if err := s.pick(ctx, s.tail.pick(positions, found), found); err != nil {
 		return nil, s.fail(ctx, op, err)
 	}
-	return arrange(positions, found), nil
-}
-
-// arrange puts what was found in the order asked for.
-func arrange(positions []engine.Position, found map[engine.Position]engine.Record) []engine.Record {
-	var out []engine.Record
-	for _, p := range positions {
-		if r, ok := found[p]; ok {
-			out = append(out, r)
-		}
-	}
-	return out
+	return store.Arrange(positions, found), nil
 }
 
 // Steps implements store.Log.

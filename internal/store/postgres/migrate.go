@@ -6,15 +6,12 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"attend/internal/engine"
+	"attend/internal/store"
 )
 
 //go:embed migrations/*.sql
@@ -36,36 +33,6 @@ func (e *SchemaError) Error() string {
 	default:
 		return fmt.Sprintf("the tables %s* have schema %d, and this binary needs %d: run `attend migrate` once, as a user who may create tables", e.Prefix, e.Got, e.Known)
 	}
-}
-
-// migration brings the schema from the version before to its own.
-type migration struct {
-	version int
-	name    string
-	script  string
-}
-
-// migrations reads the numbered scripts of a folder. Numbers start at 1 and
-// have no gaps; a script that was released is never changed.
-func migrations(files fs.FS, folder string) ([]migration, error) { //nolint:unparam // as the other store has it
-	found, err := fs.Glob(files, path.Join(folder, "*.sql"))
-	if err != nil {
-		return nil, fmt.Errorf("list migrations: %w", err)
-	}
-	out := make([]migration, len(found))
-	for i, name := range found { // Glob sorts
-		number, _, _ := strings.Cut(path.Base(name), "_")
-		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("migration %s: want number %04d", name, i+1)
-		}
-		script, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, fmt.Errorf("read migration: %w", err)
-		}
-		out[i] = migration{version: version, name: path.Base(name), script: string(script)}
-	}
-	return out, nil
 }
 
 // Migrate brings the tables in the database at the address to this binary's
@@ -90,7 +57,7 @@ func Migrate(ctx context.Context, address, prefix string) error {
 }
 
 func (n names) migrate(ctx context.Context, conn *pgx.Conn) error {
-	all, err := migrations(migrationFiles, "migrations")
+	all, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
@@ -106,7 +73,7 @@ func (n names) migrate(ctx context.Context, conn *pgx.Conn) error {
 
 // apply runs the migrations that are missing, all in one transaction. The lock
 // lasts until it ends, in a pooler's hands too.
-func (n names) apply(ctx context.Context, tx pgx.Tx, all []migration) error {
+func (n names) apply(ctx context.Context, tx pgx.Tx, all []store.Migration) error {
 	var schema *string
 	err := tx.QueryRow(ctx, "SELECT current_schema()::text, pg_advisory_xact_lock(hashtextextended('attend ' || coalesce(current_schema(), '') || '.' || $1::text, 0))", n.prefix).Scan(&schema, nil)
 	switch {
@@ -129,11 +96,11 @@ func (n names) apply(ctx context.Context, tx pgx.Tx, all []migration) error {
 	}
 	for _, m := range all[version:] {
 		// Many statements at once go through the simple protocol alone.
-		if _, err := tx.Conn().PgConn().Exec(ctx, n.sql(m.script)).ReadAll(); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		if _, err := tx.Conn().PgConn().Exec(ctx, n.sql(m.Script)).ReadAll(); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		if _, err := tx.Exec(ctx, n.sql("INSERT INTO @migrations (version, name) VALUES ($1, $2)"), m.version, m.name); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		if _, err := tx.Exec(ctx, n.sql("INSERT INTO @migrations (version, name) VALUES ($1, $2)"), m.Version, m.Name); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
 	secret := make([]byte, 32)
@@ -175,7 +142,7 @@ func (n names) version(ctx context.Context, q querier) (int, error) {
 // check refuses tables that are not of this binary's schema,
 // and those that are not whole.
 func (n names) check(ctx context.Context, conn *pgx.Conn) error {
-	all, err := migrations(migrationFiles, "migrations")
+	all, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}

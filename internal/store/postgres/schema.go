@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"attend/internal/store"
 )
 
 // Schema tells how far the tables in a database are.
@@ -32,7 +34,7 @@ func Inspect(ctx context.Context, address, prefix string) (*Schema, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	all, err := migrations(migrationFiles, "migrations")
+	all, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +46,7 @@ func Inspect(ctx context.Context, address, prefix string) (*Schema, error) {
 		return nil, &SchemaError{Got: s.Version, Known: s.Known, Prefix: s.Prefix}
 	}
 	for _, m := range all[s.Version:] {
-		s.Missing = append(s.Missing, m.name)
+		s.Missing = append(s.Missing, m.Name)
 	}
 	s.Absent, err = t.names.absent(ctx, conn, all[:s.Version])
 	return s, err
@@ -61,13 +63,13 @@ func (e *AbsentError) Error() string {
 }
 
 // tables lists the tables that the migrations make, by name; none for none.
-func (n names) tables(made []migration) []string {
+func (n names) tables(made []store.Migration) []string {
 	if len(made) == 0 {
 		return nil
 	}
 	all := []string{n.prefix + "migrations"}
 	for _, m := range made {
-		for _, found := range regexp.MustCompile(`(?m)^CREATE TABLE @([a-z_]+)`).FindAllStringSubmatch(m.script, -1) {
+		for _, found := range regexp.MustCompile(`(?m)^CREATE TABLE @([a-z_]+)`).FindAllStringSubmatch(m.Script, -1) {
 			all = append(all, n.prefix+found[1])
 		}
 	}
@@ -76,7 +78,7 @@ func (n names) tables(made []migration) []string {
 }
 
 // absent lists which tables of the migrations are not there.
-func (n names) absent(ctx context.Context, conn *pgx.Conn, made []migration) ([]string, error) {
+func (n names) absent(ctx context.Context, conn *pgx.Conn, made []store.Migration) ([]string, error) {
 	rows, err := conn.Query(ctx, `SELECT name FROM unnest($1::text[]) WITH ORDINALITY AS t (name, place)
 		WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE relname = name AND pg_catalog.pg_table_is_visible(oid)) ORDER BY place`, n.tables(made))
 	if err != nil {
@@ -96,7 +98,7 @@ func Drop(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, err := migrations(migrationFiles, "migrations")
+	all, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		return "", err
 	}

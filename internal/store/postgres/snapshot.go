@@ -110,7 +110,7 @@ func (s *Snapshot) Events(ctx context.Context, positions []engine.Position) ([]e
 	if err := s.pick(ctx, positions, found); err != nil {
 		return nil, s.fail(ctx, op, err)
 	}
-	return arrange(positions, found), nil
+	return store.Arrange(positions, found), nil
 }
 
 // Spaces implements store.Snapshot.

@@ -176,11 +176,11 @@ func TestMigrations_HaveNoGaps(t *testing.T) {
 		"twice":  {"m/0001_a.sql": script, "m/0001_b.sql": script},
 		"number": {"m/first.sql": script},
 	} {
-		if _, err := migrations(files, "m"); err == nil {
+		if _, err := store.Migrations(files, "m"); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	all, err := migrations(migrationFiles, "migrations")
+	all, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil || len(all) == 0 {
 		t.Errorf("%d migrations, %v", len(all), err)
 	}
@@ -189,7 +189,7 @@ func TestMigrations_HaveNoGaps(t *testing.T) {
 // TestMigrate_EachStepStandsOrFallsAlone brings a store from the first schema
 // forwards, past a step that fails at its second statement.
 func TestMigrate_EachStepStandsOrFallsAlone(t *testing.T) {
-	first, err := migrations(migrationFiles, "migrations")
+	first, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +210,8 @@ func TestMigrate_EachStepStandsOrFallsAlone(t *testing.T) {
 	}
 	defer conn.Close()
 	n := len(first)
-	good := migration{version: n + 1, name: "good", script: "CREATE TABLE added (x);\nINSERT INTO added SELECT count(*) FROM events"}
-	bad := migration{version: n + 2, name: "bad", script: "CREATE TABLE half (x);\nINSERT INTO nowhere VALUES (1)"}
+	good := store.Migration{Version: n + 1, Name: "good", Script: "CREATE TABLE added (x);\nINSERT INTO added SELECT count(*) FROM events"}
+	bad := store.Migration{Version: n + 2, Name: "bad", Script: "CREATE TABLE half (x);\nINSERT INTO nowhere VALUES (1)"}
 	if err := migrate(t.Context(), conn, append(first, good, bad)); err == nil || !strings.Contains(err.Error(), "bad") {
 		t.Fatalf("migrate: %v, want it to name the step", err)
 	}
@@ -224,7 +224,7 @@ func TestMigrate_EachStepStandsOrFallsAlone(t *testing.T) {
 	if got := count(t, conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"); got != 0 {
 		t.Error("half of the bad step was left")
 	}
-	bad.script = "CREATE TABLE half (x)"
+	bad.Script = "CREATE TABLE half (x)"
 	for range 2 { // the second time there is nothing to do
 		if err := migrate(t.Context(), conn, append(first, good, bad)); err != nil {
 			t.Fatal(err)

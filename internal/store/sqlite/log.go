@@ -102,7 +102,7 @@ func (s *Store) Events(ctx context.Context, positions []engine.Position) ([]engi
 	if err := s.pick(ctx, older, found); err != nil {
 		return nil, s.fail(ctx, op, err)
 	}
-	return arrange(positions, found), nil
+	return store.Arrange(positions, found), nil
 }
 
 // Steps implements store.Log.

@@ -6,13 +6,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
-	"strings"
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
+
+	"attend/internal/store"
 )
 
 // applicationID marks a database file as a store of attend ("attd").
@@ -29,36 +27,6 @@ type SchemaError struct {
 
 func (e *SchemaError) Error() string {
 	return fmt.Sprintf("the store has schema %d, and this binary knows schemas up to %d: use the version of attend that wrote it, or a newer one", e.Got, e.Known)
-}
-
-// migration brings the schema from the version before to its own.
-type migration struct {
-	version int
-	name    string
-	script  string
-}
-
-// migrations reads the numbered scripts of a folder. Numbers start at 1 and
-// have no gaps; a script that was released is never changed.
-func migrations(files fs.FS, folder string) ([]migration, error) {
-	names, err := fs.Glob(files, path.Join(folder, "*.sql"))
-	if err != nil {
-		return nil, fmt.Errorf("list migrations: %w", err)
-	}
-	out := make([]migration, len(names))
-	for i, name := range names { // Glob sorts
-		number, _, _ := strings.Cut(path.Base(name), "_")
-		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("migration %s: want number %04d", name, i+1)
-		}
-		script, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, fmt.Errorf("read migration: %w", err)
-		}
-		out[i] = migration{version: version, name: path.Base(name), script: string(script)}
-	}
-	return out, nil
 }
 
 // querier is what a connection and a pool have in common.
@@ -91,16 +59,16 @@ func identify(ctx context.Context, q querier, known int) (version int, err error
 
 // migrate brings the database to the newest schema, each step in a
 // transaction of its own, and only ever forwards.
-func migrate(ctx context.Context, conn *sql.Conn, all []migration) error {
+func migrate(ctx context.Context, conn *sql.Conn, all []store.Migration) error {
 	version, err := identify(ctx, conn, len(all))
 	if err != nil {
 		return err
 	}
 	for _, m := range all[version:] {
-		script := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\n;PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT;", m.script, applicationID, m.version)
+		script := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\n;PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT;", m.Script, applicationID, m.Version)
 		if _, err := conn.ExecContext(ctx, script); err != nil {
 			_, _ = conn.ExecContext(ctx, "ROLLBACK") // fails when the transaction is gone already
-			return fmt.Errorf("migration %s: %w", m.name, err)
+			return fmt.Errorf("migration %s: %w", m.Name, err)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no store at %s: %w", path, fs.ErrNotExist)
 	}
-	schema, err := migrations(migrationFiles, "migrations")
+	schema, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (r *Reader) Events(ctx context.Context, positions []engine.Position) ([]eng
 	if err := r.pick(ctx, positions, found); err != nil {
 		return nil, r.fail(ctx, op, err)
 	}
-	return arrange(positions, found), nil
+	return store.Arrange(positions, found), nil
 }
 
 // Steps returns steps as store.Log says.

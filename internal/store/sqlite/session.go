@@ -46,7 +46,7 @@ func openDB(dsn string, n int) (*sql.DB, error) {
 
 // openSession connects to the database and prepares every statement. The
 // schema is brought up to date on the way.
-func openSession(ctx context.Context, dsn string, schema []migration) (_ *session, err error) {
+func openSession(ctx context.Context, dsn string, schema []store.Migration) (_ *session, err error) {
 	db, err := openDB(dsn, 1)
 	if err != nil {
 		return nil, err

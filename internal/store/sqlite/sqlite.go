@@ -117,7 +117,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, err := migrations(migrationFiles, "migrations")
+	schema, err := store.Migrations(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
 	}

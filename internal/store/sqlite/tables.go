@@ -217,17 +217,6 @@ func (t *tables) pick(ctx context.Context, positions []engine.Position, found ma
 	return nil
 }
 
-// arrange puts what was found in the order asked for.
-func arrange(positions []engine.Position, found map[engine.Position]engine.Record) []engine.Record {
-	var out []engine.Record
-	for _, p := range positions {
-		if r, ok := found[p]; ok {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // selectSteps answers a query from the table.
 func (t *tables) selectSteps(ctx context.Context, q *store.StepQuery) ([]engine.Record, error) {
 	query, args := stepQuery(q)
