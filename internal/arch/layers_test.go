@@ -26,12 +26,15 @@ var layers = []layer{
 		[]string{"internal/store", "internal/judge"},
 	},
 	{
-		"vocabulary", "cursors, problems and rights are the same words over HTTP and MCP",
-		[]string{"internal/access", "internal/feed", "internal/fields", "internal/guard", "internal/problem"},
+		"vocabulary", "cursors, problems, rights, conditions and commands are the same words wherever they are met",
+		[]string{
+			"internal/access", "internal/expr", "internal/feed", "internal/fields", "internal/guard", "internal/problem",
+			"internal/program", "internal/judge/wire",
+		},
 	},
 	{
 		"services", "what goes on behind an adapter, when nobody calls, is held and tested without it",
-		[]string{"internal/mcpserve/webhook"},
+		[]string{"internal/mcpserve/webhook", "internal/judge/rules"},
 	},
 	{
 		"adapters", "an adapter that knows another cannot be replaced or tested alone: it says what it needs in a small interface of its own",
@@ -75,7 +78,8 @@ var owned = []struct {
 	{"github.com/jackc/pgx", []string{"internal/store/postgres"}, "a database driver stays behind the store's contract"},
 	{"database/sql", []string{"internal/store/sqlite", "internal/store/postgres"}, "SQL stays behind the store's contract"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"internal/mcpserve", "internal/source", "cmd/attend"}, "the protocol stays in the package that speaks it; the demo's agent is a real client"},
-	{"github.com/standard-webhooks/standard-webhooks", []string{"internal/mcpserve/webhook"}, "what is signed, and with which secret, is decided in one place"},
+	{"github.com/standard-webhooks/standard-webhooks", []string{"internal/mcpserve/webhook", "internal/sink", "internal/ingest"}, "what is signed, and with which secret, is decided where it is sent or taken"},
+	{"cel.dev/cel-go", []string{"internal/expr"}, "what a condition may see, cost and do is decided in one place"},
 	{"github.com/klauspost/compress", []string{"internal/ingest"}, "expanded bytes are counted in one place"},
 }
 

@@ -34,6 +34,34 @@ type Verdict struct {
 	Judge         *JudgeName         `json:"judge,omitempty"`
 	Policy        uint32             `json:"policy"`              // whose judge settings held
 	HeldUntil     Time               `json:"heldUntil,omitempty"` // of a wait
+	Calls         []Exchange         `json:"calls,omitempty"`     // what was exchanged with judges; nothing of it moves the fold
+}
+
+// Exchange is one request to a judge and what came back, for people who ask
+// why. Prompt and Answer are bounded, and left out where the configuration says
+// judge.record: false. It holds neither keys nor images.
+type Exchange struct {
+	Judge        string     `json:"judge"`           // as configured
+	Model        string     `json:"model,omitempty"` // as the answer names it
+	Outcome      string     `json:"outcome"`         // answered, below, or a class of failure: error, malformed, permanent, refused, held, timeout
+	Message      string     `json:"message,omitempty"`
+	Status       int        `json:"status,omitempty"`       // of the HTTP response
+	RequestID    string     `json:"requestId,omitempty"`    // as the judge's host names the call
+	RetryAfterMs int64      `json:"retryAfterMs,omitempty"` // as the judge asked
+	TookMs       int64      `json:"tookMs"`
+	InputTokens  int64      `json:"inputTokens,omitempty"`
+	OutputTokens int64      `json:"outputTokens,omitempty"`
+	Images       []ImageRef `json:"images,omitempty"` // that were sent
+	Cut          int        `json:"cut,omitempty"`    // events of the window for which there was no room
+	Prompt       string     `json:"prompt,omitempty"` // what was sent, without images
+	Answer       string     `json:"answer,omitempty"` // what came back, as text
+}
+
+// ImageRef tells an image apart without holding it.
+type ImageRef struct {
+	SHA256 string `json:"sha256"` // of its bytes, in hex
+	MIME   string `json:"mimeType"`
+	Bytes  int    `json:"bytes"`
 }
 
 // Probabilities holds one number for each route, in the fixed route order,

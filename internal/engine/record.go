@@ -164,20 +164,25 @@ type Call struct {
 	TimeoutMs int64   `json:"timeoutMs"`
 	// Facts are what the judge was shown beside the window: a JSON object.
 	Facts json.RawMessage `json:"facts,omitempty"`
+	// Predicates are the questions that the context hook added for this call.
+	Predicates []Predicate `json:"predicates,omitempty"`
+	// Images are those that the capture hook brought for this call.
+	Images []ImageRef `json:"images,omitempty"`
 }
 
 // Failed is an attempt that brought no answer.
 type Failed struct {
 	Attempt   int    `json:"attempt"`
-	Why       string `json:"why"` // error, timeout, malformed, refused, lost, stopped
+	Why       string `json:"why"` // error, timeout, malformed, permanent, refused, held, lost, stopped
 	Message   string `json:"message,omitempty"`
 	Permanent bool   `json:"permanent,omitempty"`
 	// Uncounted marks a call that a graceful stop broke off: the attempt does
 	// not count, and the next start runs it again.
-	Uncounted bool  `json:"uncounted,omitempty"`
-	RetryAt   Time  `json:"retryAt,omitempty"`   // when the next attempt starts; 0 when there is none
-	NotBefore Time  `json:"notBefore,omitempty"` // the judge asked for no call before this
-	TookMs    int64 `json:"tookMs,omitempty"`
+	Uncounted bool       `json:"uncounted,omitempty"`
+	RetryAt   Time       `json:"retryAt,omitempty"`   // when the next attempt starts; 0 when there is none
+	NotBefore Time       `json:"notBefore,omitempty"` // the judge asked for no call before this
+	TookMs    int64      `json:"tookMs,omitempty"`
+	Calls     []Exchange `json:"calls,omitempty"` // what was exchanged with judges; nothing of it moves the fold
 }
 
 // Requeue asks for a dead letter's window to be judged again, alone and under

@@ -33,8 +33,15 @@ type Input struct {
 	Guidance   string             `json:"guidance,omitempty"`
 	Predicates []engine.Predicate `json:"predicates,omitempty"`
 	Recent     []engine.Recent    `json:"recent"`
-	Facts      json.RawMessage    `json:"facts,omitempty"` // an object: what the context hook brought for this call
+	Facts      json.RawMessage    `json:"facts,omitempty"`  // an object: what the context hook brought for this call
+	Images     []Image            `json:"images,omitempty"` // what the capture hook brought for this call
 	Now        engine.Time        `json:"now"`
+}
+
+// Image is what a capture hook brought (seed, "Images").
+type Image struct {
+	Data string `json:"data"`     // base64, without a data: prefix
+	MIME string `json:"mimeType"` // image/png, image/jpeg, image/webp or image/gif
 }
 
 // Window is the settled window, its events oldest first.
@@ -42,6 +49,7 @@ type Window struct {
 	ID        string             `json:"id"`
 	Events    []engine.EventView `json:"events"`
 	Reason    engine.Reason      `json:"reason"`
+	Trigger   engine.Trigger     `json:"trigger"`
 	Waits     int                `json:"waits"`
 	Dropped   int                `json:"dropped"`
 	Gap       bool               `json:"gap"`
@@ -54,10 +62,12 @@ type Offer struct {
 	Criterion string       `json:"criterion,omitempty"`
 }
 
-// Reply is an answer and who gave it.
+// Reply is an answer, who gave it, and what was exchanged for it.
 type Reply struct {
 	Answer engine.Answer
 	Judge  engine.JudgeName
+	// Calls are the exchanges with judges, in order: one for each that was asked.
+	Calls []engine.Exchange
 }
 
 // Class says what a failed call means for the window.
@@ -69,6 +79,10 @@ const (
 	Malformed Class = "malformed" // an answer that cannot be taken: try again
 	Permanent Class = "permanent" // dead-letter at once
 	Refused   Class = "refused"   // the judge will not answer: dead-letter at once
+	// Held says that no judge could be asked now: a breaker is open, a budget is
+	// spent, every place is taken. The attempt does not count; RetryAfter says
+	// when to try again.
+	Held Class = "held"
 )
 
 // Error is a classed failure of a judge. Its text must hold neither a key nor
@@ -79,6 +93,8 @@ type Error struct {
 	Status     int           // of the HTTP response, 0 for none
 	RequestID  string        // as the judge's host names the call
 	RetryAfter time.Duration // the judge asked for no call before this; 0 for nothing
+	// Calls are the exchanges with judges up to the failure, in order.
+	Calls []engine.Exchange
 }
 
 func (e *Error) Error() string {

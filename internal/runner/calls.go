@@ -140,7 +140,7 @@ func (r *Runner) input(st *engine.State, now engine.Time) (*judge.Input, []engin
 	in := &judge.Input{
 		Scope: st.Scope, Guidance: set.Guidance, Predicates: set.Predicates, Now: now,
 		Recent: st.Recent[max(0, len(st.Recent)-set.RecentCount):],
-		Window: judge.Window{ID: w.ID, Reason: w.Reason, Waits: w.Waits, Dropped: w.Dropped, Gap: w.Gap, SettledAt: w.SettledAt},
+		Window: judge.Window{ID: w.ID, Reason: w.Reason, Trigger: w.Trigger, Waits: w.Waits, Dropped: w.Dropped, Gap: w.Gap, SettledAt: w.SettledAt},
 	}
 	for _, route := range w.Offered {
 		in.Routes = append(in.Routes, judge.Offer{Route: route, Criterion: set.Criteria[route]})
