@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"attend/internal/store"
 	"attend/internal/store/postgres"
 	"attend/internal/store/postgres/pgtest"
+	"attend/internal/store/sqlite"
 	"attend/internal/store/storetest"
 )
 
@@ -96,10 +98,19 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestDiffer compares the store with the memory store under random calls.
+// TestDiffer makes one sequence of random calls on every store there is, and
+// compares what they answer.
 func TestDiffer(t *testing.T) {
 	open, reopen := fresh(t, servers.Database(t))
-	storetest.Differ(t, open, reopen)
+	storetest.Differ(t, storetest.Contend("postgres", open, reopen), storetest.Contend("sqlite", openSQLite))
+}
+
+func openSQLite(t *testing.T, now func() time.Time) store.Store {
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "attend.db"), sqlite.Options{Now: now, Synchronous: sqlite.SynchronousNormal})
+	if err != nil {
+		t.Fatalf("open sqlite: %v", err)
+	}
+	return s
 }
 
 // sole makes one owner out of the replicas of a store: its fence stands for

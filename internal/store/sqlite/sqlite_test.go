@@ -51,7 +51,7 @@ func TestFaults(t *testing.T) {
 // TestDiffer compares the store with the memory store under random calls.
 func TestDiffer(t *testing.T) {
 	paths := make(map[store.Store]string)
-	storetest.Differ(t, func(t *testing.T, now func() time.Time) store.Store {
+	storetest.Differ(t, storetest.Contend("sqlite", func(t *testing.T, now func() time.Time) store.Store {
 		path := filepath.Join(t.TempDir(), "attend.db")
 		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now, Synchronous: sqlite.SynchronousNormal})
 		if err != nil {
@@ -71,5 +71,5 @@ func TestDiffer(t *testing.T) {
 		}
 		paths[again] = path
 		return again
-	}))
+	})))
 }

@@ -16,31 +16,47 @@ import (
 	"attend/internal/store/memory"
 )
 
-// Differ makes the same random calls on a store and on the memory store, and
-// fails at the first answer in which they differ. Options are those of Run:
-// with Reopen the store is now and then ended and opened again.
-//
-// It fails too when an operation has never succeeded in any of its runs, or an
-// error of the contract has never been met, since then it compared too little.
-func Differ(t *testing.T, open Open, options ...Option) {
-	t.Helper()
+// Contender is a store that is compared with others.
+type Contender struct {
+	name   string
+	open   Open
+	reopen func(*testing.T, store.Store, func() time.Time) store.Store // nil: it is never ended
+}
+
+// Contend names a store for Differ. Options are those of Run: with Reopen the
+// store is now and then ended and opened again.
+func Contend(name string, open Open, options ...Option) Contender {
 	var s suite
 	for _, o := range options {
 		o(&s)
 	}
+	return Contender{name: name, open: open, reopen: s.reopen}
+}
+
+// Differ makes one random sequence of calls on several stores and on the
+// memory store, and fails at the first answer in which one of them differs.
+//
+// It fails too when an operation has never succeeded in any of its runs, or an
+// error of the contract has never been met, since then it compared too little.
+func Differ(t *testing.T, contenders ...Contender) {
+	t.Helper()
 	seen := make(map[string]int)
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := NewClock(start)
 		d := &duel{
-			t: t, rt: rt, clock: clock, reopen: s.reopen, seen: seen,
+			t: t, rt: rt, clock: clock, seen: seen,
 			model: memory.New(memory.Options{Now: clock.Now}),
-			other: open(t, clock.Now),
 			last:  make(map[string]engine.Position),
 			heads: make(map[string]int64),
 		}
+		for _, c := range contenders {
+			d.others = append(d.others, &rival{Contender: c, Store: c.open(t, clock.Now)})
+		}
 		defer func() {
-			if err := d.other.Close(); err != nil {
-				rt.Errorf("close: %v", err)
+			for _, o := range d.others {
+				if err := o.Close(); err != nil {
+					rt.Errorf("close %s: %v", o.name, err)
+				}
 			}
 		}()
 		rt.Repeat(map[string]func(*rapid.T){
@@ -58,11 +74,13 @@ func Differ(t *testing.T, open Open, options ...Option) {
 		d.compareAll()
 	})
 	want := []string{"append", "conflict", "behind", "fenced", "invalid", "states", "states fenced", "read", "events", "steps", "field append", "field conflict", "fields"}
-	if s.reopen != nil {
-		want = append(want, "reopen")
-	}
-	if seen["compactor"] > 0 {
-		want = append(want, "compact", "compact invalid", "compact fenced")
+	for _, c := range contenders {
+		if c.reopen != nil {
+			want = append(want, "reopen "+c.name)
+		}
+		if seen["compactor "+c.name] > 0 {
+			want = append(want, "compact", "compact invalid", "compact fenced")
+		}
 	}
 	for _, op := range want {
 		if seen[op] == 0 {
@@ -71,19 +89,25 @@ func Differ(t *testing.T, open Open, options ...Option) {
 	}
 }
 
-// duel is two stores that must not differ.
+// duel is the memory store and others that must not differ from it.
 type duel struct {
-	t      *testing.T
-	rt     *rapid.T
-	clock  *Clock
-	reopen func(*testing.T, store.Store, func() time.Time) store.Store
-	seen   map[string]int
+	t     *testing.T
+	rt    *rapid.T
+	clock *Clock
+	seen  map[string]int
 
-	model store.Store
-	other store.Store
-	fence [2]store.Fence // of model and other: tokens need not be the same
-	last  map[string]engine.Position
-	heads map[string]int64 // of the Fields
+	model  store.Store
+	fence  store.Fence // of the model
+	others []*rival
+	last   map[string]engine.Position
+	heads  map[string]int64 // of the Fields
+}
+
+// rival is a store that is compared with the model.
+type rival struct {
+	Contender
+	store.Store
+	fence store.Fence // its own: tokens need not be the same
 }
 
 func (d *duel) ctx() context.Context { return d.t.Context() }
@@ -93,40 +117,64 @@ func pick(rt *rapid.T, names ...string) string { return rapid.SampledFrom(names)
 
 func (d *duel) append(rt *rapid.T) {
 	n := rapid.IntRange(1, 4).Draw(rt, "entries")
-	model, other := make([]store.Entry, n), make([]store.Entry, n)
+	entries, stale := make([]store.Entry, n), make([]bool, n)
 	next := maps.Clone(d.heads) // if nothing is refused
 	for i := range n {
-		e, stale := d.entry(rt)
+		entries[i], stale[i] = d.entry(rt)
 		if rapid.Bool().Draw(rt, "field") {
-			e.Field = drawChanges(rt, next)
-		}
-		model[i], other[i] = e, e
-		if e.Fence != (store.Fence{}) {
-			model[i].Fence, other[i].Fence = d.fence[0], d.fence[1]
-			if stale {
-				model[i].Fence.Token, other[i].Fence.Token = -1, -1
-			}
+			entries[i].Field = drawChanges(rt, next)
 		}
 	}
-	want, err1 := d.model.Append(d.ctx(), model...)
-	got, err2 := d.other.Append(d.ctx(), other...)
-	if err1 != nil || err2 != nil {
-		rt.Fatalf("append: %v, the memory store: %v", err2, err1)
+	want, err := d.model.Append(d.ctx(), fenced(entries, stale, d.fence)...)
+	d.must(rt, "append", err)
+	for _, o := range d.others {
+		got, err := o.Append(d.ctx(), fenced(entries, stale, o.fence)...)
+		if err != nil {
+			rt.Fatalf("append to %s: %v", o.name, err)
+		}
+		d.receipts(rt, o, entries, got, want)
 	}
 	for i := range want {
-		if class(got[i].Err) != class(want[i].Err) {
-			rt.Fatalf("receipt %d: %v, the memory store: %v\nentry %+v", i, got[i].Err, want[i].Err, model[i])
-		}
 		d.seen[class(want[i].Err)]++
-		if model[i].Field != nil {
+		if entries[i].Field != nil {
 			d.seen["field "+class(want[i].Err)]++
 		}
 		if want[i].Err == nil {
-			d.note(&model[i], want[i])
+			d.note(&entries[i], want[i])
+		}
+	}
+}
+
+// fenced gives the entries of an owner one store's fence, or a stale one.
+func fenced(entries []store.Entry, stale []bool, fence store.Fence) []store.Entry {
+	own := slices.Clone(entries)
+	for i := range own {
+		if own[i].Fence == (store.Fence{}) {
+			continue
+		}
+		if own[i].Fence = fence; stale[i] {
+			own[i].Fence.Token = -1
+		}
+	}
+	return own
+}
+
+func (d *duel) receipts(rt *rapid.T, o *rival, entries []store.Entry, got, want []store.Receipt) {
+	want = slices.Clone(want)
+	for i := range want {
+		if class(got[i].Err) != class(want[i].Err) {
+			rt.Fatalf("receipt %d of %s: %v, the memory store: %v\nentry %+v", i, o.name, got[i].Err, want[i].Err, entries[i])
 		}
 		got[i].Err, want[i].Err = nil, nil
 	}
-	d.differ(rt, "receipts", got, want)
+	d.differ(rt, "receipts", o, got, want)
+}
+
+// must ends the run where the memory store fails: it never does.
+func (d *duel) must(rt *rapid.T, op string, err error) {
+	if err != nil {
+		rt.Fatalf("%s, the memory store: %v", op, err)
+	}
 }
 
 // note remembers the scope's last numbered step, as an owner does, and the
@@ -163,8 +211,8 @@ func (d *duel) entry(rt *rapid.T) (e store.Entry, stale bool) {
 		e.Puts = append(e.Puts, p)
 	}
 	window := rapid.SampledFrom([]string{"w1", "w2", "w3"}).Draw(rt, "window")
-	if rapid.Bool().Draw(rt, "owned") && d.fence[0] != (store.Fence{}) {
-		e.Fence = d.fence[0]
+	if rapid.Bool().Draw(rt, "owned") && d.fence != (store.Fence{}) {
+		e.Fence = d.fence
 		e.Steps = append(e.Steps, rapid.SampledFrom([]engine.Step{settled(window), decided(window), letter(window, "l"+window)}).Draw(rt, "step"))
 		e.After = d.last[e.Scope]
 		if rapid.IntRange(0, 7).Draw(rt, "wrong") == 0 {
@@ -193,11 +241,13 @@ func (d *duel) moveClock(rt *rapid.T) {
 }
 
 func (d *duel) own(rt *rapid.T) {
-	var err1, err2 error
-	d.fence[0], err1 = d.model.Own(d.ctx())
-	d.fence[1], err2 = d.other.Own(d.ctx())
-	if err1 != nil || err2 != nil {
-		rt.Fatalf("own: %v, the memory store: %v", err2, err1)
+	fence, err := d.model.Own(d.ctx())
+	d.must(rt, "own", err)
+	d.fence = fence
+	for _, o := range d.others {
+		if o.fence, err = o.Own(d.ctx()); err != nil {
+			rt.Fatalf("own %s: %v", o.name, err)
+		}
 	}
 }
 
@@ -213,18 +263,23 @@ func (d *duel) saveStates(rt *rapid.T) {
 		row.DropBlocksBefore = int64(rapid.IntRange(0, 5).Draw(rt, "drop"))
 		rows = append(rows, row)
 	}
-	fences, checkpoint := d.fence, engine.Position(rapid.IntRange(0, 30).Draw(rt, "checkpoint"))
-	if rapid.IntRange(0, 9).Draw(rt, "stale") == 0 {
-		fences = [2]store.Fence{}
+	checkpoint := engine.Position(rapid.IntRange(0, 30).Draw(rt, "checkpoint"))
+	stale := rapid.IntRange(0, 9).Draw(rt, "stale") == 0
+	save := func(s store.Store, fence store.Fence) error {
+		if stale {
+			fence = store.Fence{}
+		}
+		return s.SaveStates(d.ctx(), fence, rows, checkpoint)
 	}
-	err1 := d.model.SaveStates(d.ctx(), fences[0], rows, checkpoint)
-	err2 := d.other.SaveStates(d.ctx(), fences[1], rows, checkpoint)
-	switch {
-	case class(err1) != class(err2):
-		rt.Fatalf("save states: %v, the memory store: %v", err2, err1)
-	case err1 != nil:
-		d.seen["states "+class(err1)]++
-	default:
+	want := save(d.model, d.fence)
+	for _, o := range d.others {
+		if got := save(o, o.fence); class(got) != class(want) {
+			rt.Fatalf("save states of %s: %v, the memory store: %v", o.name, got, want)
+		}
+	}
+	if want != nil {
+		d.seen["states "+class(want)]++
+	} else {
 		d.seen["states"]++
 	}
 }
@@ -232,17 +287,13 @@ func (d *duel) saveStates(rt *rapid.T) {
 func (d *duel) read(rt *rapid.T) {
 	after := engine.Position(rapid.IntRange(-1, 60).Draw(rt, "after"))
 	limit := rapid.IntRange(1, 20).Draw(rt, "limit")
-	want, err1 := d.model.Read(d.ctx(), after, limit)
-	got, err2 := d.other.Read(d.ctx(), after, limit)
-	d.answers(rt, "read", got, want, err2, err1)
+	d.answers(rt, "read", func(s store.Store) ([]engine.Record, error) { return s.Read(d.ctx(), after, limit) })
 	ask := rapid.SliceOfN(rapid.Int64Range(-1, 60), 0, 8).Draw(rt, "positions")
 	positions := make([]engine.Position, len(ask))
 	for i := range ask {
 		positions[i] = engine.Position(ask[i])
 	}
-	want, err1 = d.model.Events(d.ctx(), positions)
-	got, err2 = d.other.Events(d.ctx(), positions)
-	d.answers(rt, "events", got, want, err2, err1)
+	d.answers(rt, "events", func(s store.Store) ([]engine.Record, error) { return s.Events(d.ctx(), positions) })
 }
 
 func (d *duel) query(rt *rapid.T) {
@@ -255,52 +306,55 @@ func (d *duel) query(rt *rapid.T) {
 		ID:     rapid.SampledFrom([]string{"", "", "w1", "lw2"}).Draw(rt, "id"),
 		Limit:  rapid.IntRange(0, 5).Draw(rt, "limit"),
 	}
-	want, err1 := d.model.Steps(d.ctx(), q)
-	got, err2 := d.other.Steps(d.ctx(), q)
-	d.answers(rt, "steps", got, want, err2, err1)
+	d.answers(rt, "steps", func(s store.Store) ([]engine.Record, error) { return s.Steps(d.ctx(), q) })
 }
 
 func (d *duel) restart(rt *rapid.T) {
-	if d.reopen == nil || rapid.IntRange(0, 4).Draw(rt, "restart") > 0 {
-		return
+	for _, o := range d.others {
+		if o.reopen == nil || rapid.IntRange(0, 4).Draw(rt, "restart "+o.name) > 0 {
+			continue
+		}
+		o.Store = o.reopen(d.t, o.Store, d.clock.Now)
+		d.seen["reopen "+o.name]++
 	}
-	d.other = d.reopen(d.t, d.other, d.clock.Now)
-	d.seen["reopen"]++
 }
 
 // compareAll compares everything that can be read.
 func (d *duel) compareAll() {
-	rt := d.rt
-	want, err1 := d.model.Read(d.ctx(), 0, 10_000)
-	got, err2 := readAll(d.ctx(), d.other)
-	d.answers(rt, "log", got, want, err2, err1)
+	d.answers(d.rt, "log", func(s store.Store) ([]engine.Record, error) { return readAll(d.ctx(), s) })
 	for _, space := range []string{"x", "y"} {
-		want, err1 := d.model.Rows(d.ctx(), space)
-		got, err2 := d.other.Rows(d.ctx(), space)
-		if err1 != nil || err2 != nil {
-			rt.Fatalf("rows: %v, the memory store: %v", err2, err1)
-		}
-		d.differ(rt, "rows of "+space, got, want)
+		compared(d, "rows of "+space, func(s store.Store) ([]store.Put, error) { return s.Rows(d.ctx(), space) })
 	}
 	d.compareFields()
-	live1, err1 := d.model.LiveStates(d.ctx(), "", 10)
-	live2, err2 := d.other.LiveStates(d.ctx(), "", 10)
-	if err1 != nil || err2 != nil {
-		rt.Fatalf("live states: %v, the memory store: %v", err2, err1)
-	}
-	d.differ(rt, "live states", live2, live1)
+	compared(d, "live states", func(s store.Store) ([]store.StateRow, error) { return s.LiveStates(d.ctx(), "", 10) })
 	for _, scope := range []string{"a", "b", "c"} {
-		want, err1 := d.model.LoadState(d.ctx(), scope)
-		got, err2 := d.other.LoadState(d.ctx(), scope)
-		if class(err1) != class(err2) {
-			rt.Fatalf("state of %s: %v, the memory store: %v", scope, err2, err1)
-		}
-		d.differ(rt, "state of "+scope, got, want)
+		compared(d, "state of "+scope, func(s store.Store) (store.StateRow, error) {
+			row, err := s.LoadState(d.ctx(), scope)
+			if errors.Is(err, store.ErrNotFound) {
+				return store.StateRow{}, nil
+			}
+			return row, err
+		})
 	}
-	at1, err1 := d.model.Checkpoint(d.ctx(), d.fence[0])
-	at2, err2 := d.other.Checkpoint(d.ctx(), d.fence[1])
-	if err1 != nil || err2 != nil || at1 != at2 {
-		rt.Fatalf("checkpoint %d, %v; the memory store: %d, %v", at2, err2, at1, err1)
+	want, err := d.model.Checkpoint(d.ctx(), d.fence)
+	d.must(d.rt, "checkpoint", err)
+	for _, o := range d.others {
+		if got, err := o.Checkpoint(d.ctx(), o.fence); err != nil || got != want {
+			d.rt.Fatalf("checkpoint of %s: %d, %v; the memory store: %d", o.name, got, err, want)
+		}
+	}
+}
+
+// compared asks every store the same, and none may fail.
+func compared[T any](d *duel, what string, ask func(store.Store) (T, error)) {
+	want, err := ask(d.model)
+	d.must(d.rt, what, err)
+	for _, o := range d.others {
+		got, err := ask(o.Store)
+		if err != nil {
+			d.rt.Fatalf("%s of %s: %v", what, o.name, err)
+		}
+		d.differ(d.rt, what, o, got, want)
 	}
 }
 
@@ -319,22 +373,28 @@ func readAll(ctx context.Context, s store.Store) (all []engine.Record, err error
 }
 
 // answers compares records. A store may give fewer of a log at a time.
-func (d *duel) answers(rt *rapid.T, op string, got, want []engine.Record, gotErr, wantErr error) {
-	if gotErr != nil || wantErr != nil {
-		rt.Fatalf("%s: %v, the memory store: %v", op, gotErr, wantErr)
+func (d *duel) answers(rt *rapid.T, op string, ask func(store.Store) ([]engine.Record, error)) {
+	want, err := ask(d.model)
+	d.must(rt, op, err)
+	for _, o := range d.others {
+		got, err := ask(o.Store)
+		if err != nil {
+			rt.Fatalf("%s, %s: %v", op, o.name, err)
+		}
+		expected := want
+		if op == "read" && len(got) > 0 && len(got) < len(want) {
+			expected = want[:len(got)]
+		}
+		d.differ(rt, op, o, got, expected)
 	}
-	if op == "read" && len(got) > 0 && len(got) < len(want) {
-		want = want[:len(got)]
-	}
-	d.differ(rt, op, got, want)
 	if len(want) > 0 {
 		d.seen[op]++
 	}
 }
 
-func (d *duel) differ(rt *rapid.T, what string, got, want any) {
+func (d *duel) differ(rt *rapid.T, what string, o *rival, got, want any) {
 	if diff := Compare(got, want); diff != "" {
-		rt.Fatalf("%s differ from the memory store's (-memory +store):\n%s", what, diff)
+		rt.Fatalf("%s of the memory store (-) and of %s (+) differ:\n%s", what, o.name, diff)
 	}
 }
 

@@ -33,53 +33,40 @@ func drawChanges(rt *rapid.T, next map[string]int64) *store.FieldAppend {
 func (d *duel) readFields(rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"f", "g", "\x00", "żółw", "none"}).Draw(rt, "field name")
 	after, limit := int64(rapid.IntRange(-1, 20).Draw(rt, "after")), rapid.IntRange(1, 5).Draw(rt, "limit")
-	want, err1 := d.model.FieldChanges(d.ctx(), name, after, limit)
-	got, err2 := d.other.FieldChanges(d.ctx(), name, after, limit)
-	if err1 != nil || err2 != nil {
-		rt.Fatalf("field changes: %v, the memory store: %v", err2, err1)
+	want, err := d.model.FieldChanges(d.ctx(), name, after, limit)
+	d.must(rt, "field changes", err)
+	for _, o := range d.others {
+		got, err := o.FieldChanges(d.ctx(), name, after, limit)
+		if err != nil {
+			rt.Fatalf("field changes of %s: %v", o.name, err)
+		}
+		expected := want
+		if len(got) > 0 && len(got) < len(want) {
+			expected = want[:len(got)]
+		}
+		d.differ(rt, fmt.Sprintf("changes of field %q", name), o, got, expected)
 	}
-	if len(got) > 0 && len(got) < len(want) {
-		want = want[:len(got)]
-	}
-	d.differ(rt, fmt.Sprintf("changes of field %q", name), got, want)
 	if len(want) > 0 {
 		d.seen["fields"]++
 	}
-	head1, err1 := d.model.FieldHead(d.ctx(), name)
-	head2, err2 := d.other.FieldHead(d.ctx(), name)
-	if err1 != nil || err2 != nil || head1 != head2 {
-		rt.Fatalf("head of field %q: %d, %v; the memory store: %d, %v", name, head2, err2, head1, err1)
-	}
-	names1, err1 := d.model.FieldNames(d.ctx(), name, limit)
-	names2, err2 := d.other.FieldNames(d.ctx(), name, limit)
-	if err1 != nil || err2 != nil {
-		rt.Fatalf("names of fields: %v, the memory store: %v", err2, err1)
-	}
-	d.differ(rt, "names of fields", names2, names1)
+	compared(d, fmt.Sprintf("head of field %q", name), func(s store.Store) (int64, error) { return s.FieldHead(d.ctx(), name) })
+	compared(d, "names of fields", func(s store.Store) ([]string, error) { return s.FieldNames(d.ctx(), name, limit) })
 }
 
 // compareFields compares every change of every Field.
 func (d *duel) compareFields() {
-	names, err1 := d.model.FieldNames(d.ctx(), "", 100)
-	got, err2 := d.other.FieldNames(d.ctx(), "", 100)
-	if err1 != nil || err2 != nil {
-		d.rt.Fatalf("names of fields: %v, the memory store: %v", err2, err1)
-	}
-	d.differ(d.rt, "names of fields", got, names)
+	compared(d, "names of fields", func(s store.Store) ([]string, error) { return s.FieldNames(d.ctx(), "", 100) })
+	names, err := d.model.FieldNames(d.ctx(), "", 100)
+	d.must(d.rt, "names of fields", err)
 	for _, name := range names {
-		want, err1 := d.model.FieldChanges(d.ctx(), name, 0, 10_000)
-		got, err2 := d.wholeField(name)
-		if err1 != nil || err2 != nil {
-			d.rt.Fatalf("field changes: %v, the memory store: %v", err2, err1)
-		}
-		d.differ(d.rt, fmt.Sprintf("changes of field %q", name), got, want)
+		compared(d, fmt.Sprintf("changes of field %q", name), func(s store.Store) ([]store.FieldChange, error) { return d.wholeField(s, name) })
 	}
 }
 
-// wholeField reads a Field of the store that is compared.
-func (d *duel) wholeField(name string) (all []store.FieldChange, err error) {
+// wholeField reads a Field page by page.
+func (d *duel) wholeField(s store.Store, name string) (all []store.FieldChange, err error) {
 	for {
-		page, err := d.other.FieldChanges(d.ctx(), name, int64(len(all)), 10_000)
+		page, err := s.FieldChanges(d.ctx(), name, int64(len(all)), 10_000)
 		if err != nil || len(page) == 0 {
 			return all, err
 		}
