@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"attend/internal/engine"
+	"attend/internal/judge"
 )
 
 // story is a small log as the daemon would write it, and what the world saw of
@@ -29,7 +30,7 @@ func newStory(t *testing.T, rest engine.Time) *story {
 	t.Helper()
 	s := &story{
 		t: t, states: make(map[string]*engine.State), now: 1_000_000,
-		rules: engine.NewRules(map[string]engine.PureJudge{"rule": engine.RuleJudge}, nil),
+		rules: engine.NewRules(judge.Compile),
 		seen:  evidence{events: make(map[eventKey]sentEvent), flushes: make(map[string]int), drained: true},
 	}
 	policy := engine.Policy{Number: 1, Judge: "rule", Default: engine.Defaults()}

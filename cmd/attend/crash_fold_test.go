@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"attend/internal/engine"
+	"attend/internal/judge"
 )
 
 // folded is one scope's log, folded from its first record by somebody who has
@@ -20,7 +21,7 @@ type folded struct {
 // make of the events, and every accepted event is in a final window, is still
 // open or held, or was shed by the rules and counted.
 func checkFold(f *findings, log []engine.Record, w *windows, seen *evidence, sum *totals) {
-	rules := engine.NewRules(map[string]engine.PureJudge{"rule": engine.RuleJudge}, nil)
+	rules := engine.NewRules(judge.Compile)
 	scopes := make(map[string]*folded)
 	for i := range log {
 		r := &log[i]

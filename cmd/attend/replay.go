@@ -111,18 +111,23 @@ type replayCounts struct {
 }
 
 func (r *replayed) run(name string, in io.Reader, out io.Writer) error {
-	opt := replay.Options{Pure: judge.Pure(), Emit: r.printer(out)}
+	opt := replay.Options{Compile: judge.Compile, Emit: r.printer(out)}
 	if r.answers != "" {
 		script, err := readAnswers(r.answers)
 		if err != nil {
 			return err
 		}
-		opt.Script, opt.Pure = script, nil // every window asks the script
+		opt.Script = script
+		opt.Compile = func(p *engine.Policy) (engine.Compiled, error) {
+			c, err := judge.Compile(p)
+			c.Judge = nil // every window asks the script
+			return c, err
+		}
 	}
 	r.world = replay.New(opt)
 	r.counts.routes = make(map[engine.Route]int)
 	reader := replay.Reader{Fresh: r.fresh}
-	sum, err := reader.Read(name, in, func(in replay.Input) error { return r.take(in, opt.Pure) })
+	sum, err := reader.Read(name, in, func(in replay.Input) error { return r.take(in) })
 	if err != nil {
 		return err
 	}
@@ -144,16 +149,12 @@ func (r *replayed) run(name string, in io.Reader, out io.Writer) error {
 
 // take brings one input in. The configuration's policy comes first, unless the
 // log brings its own.
-func (r *replayed) take(in replay.Input, pure map[string]engine.PureJudge) error {
+func (r *replayed) take(in replay.Input) error {
 	recorded := in.Step != nil && in.Step.Policy != nil
 	if r.world.Head() == 0 && !recorded {
 		if err := r.world.Take(in.At, replay.Input{Step: &engine.Step{Kind: engine.StepPolicy, Policy: &r.policy}}); err != nil {
 			return err
 		}
-	}
-	if recorded && pure != nil && pure[in.Step.Policy.Judge] == nil {
-		fmt.Fprintf(r.notes, "attend: the judge %q is not called: the rule answers in its place; --answers with the log plays what it said\n",
-			visible(in.Step.Policy.Judge))
 	}
 	if e := in.Event; e != nil && e.Kind == 0 {
 		if _, pattern := r.world.Rules().Latest().KindOf(e.Name); pattern == "" && !slices.Contains(r.unmapped, e.Name) {
@@ -162,6 +163,10 @@ func (r *replayed) take(in replay.Input, pure map[string]engine.PureJudge) error
 	}
 	if err := r.world.Take(in.At, in); err != nil {
 		return err
+	}
+	if recorded && r.answers == "" && r.world.Rules().Latest().PureJudge() == nil {
+		fmt.Fprintf(r.notes, "attend: the judge %q is not called: the rule answers in its place; --answers with the log plays what it said\n",
+			visible(in.Step.Policy.Judge))
 	}
 	return r.err
 }

@@ -9,10 +9,10 @@ import (
 
 	"attend/internal/access"
 	"attend/internal/api"
-	"attend/internal/engine"
 	"attend/internal/feed"
 	"attend/internal/fields"
 	"attend/internal/ingest"
+	"attend/internal/judge"
 	"attend/internal/mcpserve"
 	"attend/internal/runner"
 )
@@ -22,7 +22,7 @@ import (
 func (a *App) buildRunner() {
 	a.runner = runner.New(runner.Options{
 		Store:      a.store,
-		Pure:       map[string]engine.PureJudge{"rule": engine.RuleJudge},
+		Compile:    judge.Compile,
 		Facts:      attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune),
 		Logger:     a.log,
 		Registerer: a.opt.Registry,

@@ -167,7 +167,7 @@ func TestDecodeStep_Golden(t *testing.T) {
 // A binary that meets a higher format refuses it, and says which version it
 // needs.
 func TestFormat_Newer(t *testing.T) {
-	rules := engine.NewRules(nil, nil)
+	rules := engine.NewRules(nil)
 	_, state := engine.DecodeState(rules, []byte(`{}`), 2, nil)
 	_, view := engine.DecodeView(rules, []byte(`{}`), 2)
 	_, step := engine.DecodeStep([]byte(`{}`), 2)
@@ -181,7 +181,7 @@ func TestFormat_Newer(t *testing.T) {
 
 // What is damaged is refused, not folded.
 func TestDecodeState_Damaged(t *testing.T) {
-	rules := engine.NewRules(nil, nil)
+	rules := engine.NewRules(nil)
 	for name, row := range map[string]string{
 		"no JSON":               `{`,
 		"members no base64":     `{"open":{"events":"?"}}`,
@@ -267,7 +267,7 @@ func FuzzDecodeStep(f *testing.F) {
 			return
 		}
 		_, _ = engine.EncodeStep(st) // what was left out may not be readable again
-		rules := engine.NewRules(pureJudges(), nil)
+		rules := engine.NewRules(compile(pureJudges()))
 		s := engine.NewState("s")
 		for i, rec := range told.rec.log {
 			if rec.Scope == "" {

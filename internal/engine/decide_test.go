@@ -17,7 +17,7 @@ type odds = map[engine.Route]float64
 func decide(t tester, set engine.Settings, override engine.Override, kind engine.Kind, a engine.Answer, mayWait bool) *engine.Verdict {
 	t.Helper()
 	w := &engine.Window{ID: "w", Events: engine.Members{{Kind: kind}}, Offered: engine.Offer(mayWait)}
-	v, err := engine.Decide(engine.NewRules(nil, override), &set, w, a)
+	v, err := engine.Decide(override, &set, w, a)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -133,7 +133,7 @@ func TestDecide_Floor(t *testing.T) {
 			set := engine.Defaults()
 			set.Floor = engine.Floor{engine.Passive: floor, engine.Context: engine.Skip}
 			w := &engine.Window{Events: engine.Members{{Kind: engine.Context}, {Kind: engine.Passive}}, Offered: engine.Offer(true)}
-			v, err := engine.Decide(engine.NewRules(nil, nil), &set, w, engine.Answer{Route: judged})
+			v, err := engine.Decide(nil, &set, w, engine.Answer{Route: judged})
 			want := judged
 			if rank[judged] < rank[floor] {
 				want = floor
@@ -179,7 +179,7 @@ func TestDecide_RouteNotOffered(t *testing.T) {
 	set := engine.Defaults()
 	w := &engine.Window{Events: engine.Members{{Kind: engine.Closing}}, Offered: engine.Offer(false)}
 	for _, route := range []engine.Route{0, engine.Wait, 7, 255} {
-		if v, err := engine.Decide(engine.NewRules(nil, nil), &set, w, engine.Answer{Route: route}); err == nil {
+		if v, err := engine.Decide(nil, &set, w, engine.Answer{Route: route}); err == nil {
 			t.Errorf("%v is taken: %+v", route, v)
 		}
 	}

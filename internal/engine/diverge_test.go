@@ -31,7 +31,7 @@ func TestLaw_RecordedStepsWin(t *testing.T) {
 			rec.pure = nil
 		}
 		var w *replay.World
-		w = replay.New(replay.Options{Pure: rec.pure, Emit: func(r *engine.Record, out *engine.Outcome) {
+		w = replay.New(replay.Options{Compile: compile(rec.pure), Emit: func(r *engine.Record, out *engine.Outcome) {
 			rec.emit(r, out)
 			if st := r.Step; st != nil && st.Settled != nil {
 				stands(t, w.State(r.Scope), st.Settled)

@@ -233,7 +233,7 @@ func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outc
 		s.pend(p)
 		return
 	}
-	if judge := r.pure[policy.Judge]; judge != nil {
+	if judge := policy.judging.Judge; judge != nil {
 		s.judgePure(r, p, judge, policy, due)
 		return
 	}
@@ -280,7 +280,7 @@ func (s *State) takeRequeued(r *Rules, now Time) {
 	s.Requeued = s.Requeued[1:]
 	q.Settled.Trigger, q.Settled.MayWait = TriggerRequeue, false
 	policy := r.At(now)
-	if judge := r.pure[policy.Judge]; judge != nil {
+	if judge := policy.judging.Judge; judge != nil {
 		s.judgePure(r, Pending{Settled: q.Settled, Members: q.Members, Recorded: true, Letters: q.Number}, judge, policy, now)
 		return
 	}

@@ -117,7 +117,7 @@ func tell(t tester, input string) *teller {
 	}
 	history := &replay.History{Out: &s.out, Label: s.label, Events: true, Home: "s"}
 	s.rec.pure = pureJudges()
-	s.world = replay.New(replay.Options{Pure: s.rec.pure, Script: &s.script, Emit: func(rec *engine.Record, out *engine.Outcome) {
+	s.world = replay.New(replay.Options{Compile: compile(s.rec.pure), Script: &s.script, Emit: func(rec *engine.Record, out *engine.Outcome) {
 		s.rec.emit(rec, out)
 		history.Record(rec, out)
 	}})
@@ -468,6 +468,11 @@ func (s *teller) lastDeadLetter() string {
 		}
 	}
 	return ""
+}
+
+// compile knows judges by name.
+func compile(pure map[string]engine.PureJudge) engine.Compile {
+	return func(p *engine.Policy) (engine.Compiled, error) { return engine.Compiled{Judge: pure[p.Judge]}, nil }
 }
 
 // pureJudges are the judges that the histories know.

@@ -33,7 +33,7 @@ func Offer(mayWait bool) []Route {
 func (s *State) judgePure(r *Rules, p Pending, judge PureJudge, policy *Policy, now Time) {
 	set := policy.For(s.Scope)
 	w := windowOf(s.Scope, &p.Settled, p.Members, Offer(p.Settled.MayWait && p.Settled.Waits < set.MaxWaits))
-	v, err := Decide(r, set, w, judge(w))
+	v, err := Decide(policy.judging.Override, set, w, judge(w))
 	if err != nil {
 		p.Dead, p.At = err.Error(), now
 		s.pend(p)
@@ -61,9 +61,9 @@ func windowOf(scope string, st *Settled, members Members, offered []Route) *Wind
 }
 
 // Decide turns an answer into a verdict: it normalises the numbers (design,
-// section 5, 12) and applies, in this order, the override rules, the act
-// threshold and the floor. Only the route can fail it.
-func Decide(r *Rules, set *Settings, w *Window, a Answer) (*Verdict, error) {
+// section 5, 12) and applies, in this order, the override of the policy in
+// force (nil for none), the act threshold and the floor. Only the route can fail it.
+func Decide(override Override, set *Settings, w *Window, a Answer) (*Verdict, error) {
 	if !offered(w.Offered, a.Route) {
 		return nil, fmt.Errorf("the judge answered %q, which was not offered", a.Route)
 	}
@@ -75,8 +75,8 @@ func Decide(r *Rules, set *Settings, w *Window, a Answer) (*Verdict, error) {
 	if c := a.Confidence; c != nil && !share(*c) {
 		v.Confidence = nil
 	}
-	if r.override != nil {
-		if route, ok := r.override(w, v); ok && offered(w.Offered, route) {
+	if override != nil {
+		if route, ok := override(w, v); ok && offered(w.Offered, route) {
 			v.change(route, ChangedByOverride)
 		}
 	}

@@ -194,7 +194,7 @@ func (r *recorder) fold(t tester) map[string]*engine.State {
 // after a restart.
 func (r *recorder) foldWith(t tester, each func(rules *engine.Rules, s *engine.State) *engine.State) (map[string]*engine.State, *engine.Rules) {
 	t.Helper()
-	rules := engine.NewRules(r.pure, nil)
+	rules := engine.NewRules(compile(r.pure))
 	for i := range r.log {
 		if r.log[i].Scope == "" {
 			if err := rules.Apply(r.log[i]); err != nil {

@@ -12,7 +12,7 @@ import (
 // positions 1, 2 and so on.
 func collected(t *testing.T, judge string, kinds ...engine.Kind) (*engine.State, *engine.Rules) {
 	t.Helper()
-	r := engine.NewRules(map[string]engine.PureJudge{"rule": engine.RuleJudge}, nil)
+	r := engine.NewRules(compile(pureJudges()))
 	set := engine.Defaults()
 	set.DedupMs = 5000
 	if err := r.Apply(engine.Record{Step: &engine.Step{Kind: engine.StepPolicy, Policy: &engine.Policy{Number: 1, Default: set, Judge: judge}}}); err != nil {

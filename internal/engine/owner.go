@@ -136,7 +136,7 @@ func (s *State) Answer(r *Rules, now Time, a Answer, judge JudgeName) []Step {
 	slot := s.Slot
 	policy := r.Numbered(slot.Policy)
 	set := policy.For(s.Scope)
-	v, err := Decide(r, set, windowOf(s.Scope, &slot.Settled, slot.Members, slot.Offered), a)
+	v, err := Decide(policy.judging.Override, set, windowOf(s.Scope, &slot.Settled, slot.Members, slot.Offered), a)
 	if err != nil {
 		return s.Fail(r, now, Failed{Why: "malformed", Message: err.Error()})
 	}

@@ -124,10 +124,21 @@ type Policy struct {
 	Default Settings        `json:"default"`
 	Scopes  []ScopeSettings `json:"scopes,omitempty"`
 	Judge   string          `json:"judge"` // the judge's name; a pure one is known to the fold by it
+	// Rules is the text of the rules file, where the judge is one.
+	Rules string `json:"rules,omitempty"`
+	// Overrides are tried in order on what a judge said.
+	Overrides []OverrideRule `json:"overrides,omitempty"`
 
 	compiled bool
 	kinds    patternTable
 	scopes   patternTable
+	judging  Compiled // of Rules.Apply
+}
+
+// OverrideRule replaces a judged route where its condition holds.
+type OverrideRule struct {
+	When string `json:"when"` // an expression over the window and the verdict
+	Then Route  `json:"then"`
 }
 
 // ScopeSettings replace the default settings for the scopes that match.
@@ -136,8 +147,13 @@ type ScopeSettings struct {
 	Settings Settings `json:"settings"`
 }
 
+// PureJudge is the policy's judge where it needs no IO, else nil. It is known of
+// policies that Rules give out.
+func (p *Policy) PureJudge() PureJudge { return p.judging.Judge }
+
 // Compile checks the policy and prepares it for look-ups. It must be called
-// before KindOf and For; it may be called again without harm.
+// before KindOf and For; it may be called again without harm. One with an
+// error is prepared too.
 func (p *Policy) Compile() error {
 	if p.compiled {
 		return nil
@@ -151,11 +167,13 @@ func (p *Policy) Compile() error {
 	patterns := make([]string, len(p.Scopes))
 	for i := range p.Scopes {
 		patterns[i] = p.Scopes[i].Scope
+	}
+	p.scopes = newPatternTable(patterns)
+	for i := range p.Scopes {
 		if err := p.Scopes[i].Settings.Check(); err != nil {
 			return fmt.Errorf("settings of scope %q: %w", p.Scopes[i].Scope, err)
 		}
 	}
-	p.scopes = newPatternTable(patterns)
 	if err := p.Default.Check(); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -122,7 +123,7 @@ func TestNames(t *testing.T) {
 // Policies are numbered records. What is due at an instant is under the newest
 // with a stamp before it; before the first record the defaults hold.
 func TestRules_Policies(t *testing.T) {
-	r := engine.NewRules(nil, nil)
+	r := engine.NewRules(nil)
 	if p := r.Latest(); p.Number != 0 || p.For("s").MaxEvents != 200 {
 		t.Errorf("before any record: %+v", p)
 	}
@@ -143,27 +144,57 @@ func TestRules_Policies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := apply(400, 3, -1); err == nil {
-		t.Error("a policy out of range is taken")
+		t.Error("a policy out of range has no error")
 	}
-	for at, want := range map[engine.Time]uint32{0: 1, 100: 1, 101: 1, 200: 1, 201: 2, 1000: 2} {
+	for at, want := range map[engine.Time]uint32{0: 1, 100: 1, 101: 1, 200: 1, 201: 2, 1000: 3} {
 		if p := r.At(at); p.Number != want {
 			t.Errorf("at %d: policy %d, want %d", at, p.Number, want)
 		}
 	}
-	for number, grace := range map[uint32]int64{0: 10, 1: 10, 2: 20, 7: 20} {
+	for number, grace := range map[uint32]int64{0: 10, 1: 10, 2: 20, 7: -1} {
 		if s := r.Numbered(number).For("s"); s.ClosingGraceMs != grace {
 			t.Errorf("policy %d: %d, want %d", number, s.ClosingGraceMs, grace)
 		}
 	}
-	if n := len(r.Policies()); n != 2 {
+	if n := len(r.Policies()); n != 3 {
 		t.Errorf("%d policies", n)
+	}
+}
+
+// Each policy is compiled once. One that this binary does not understand is in
+// force, without a judge of the fold's, and its record is told of once.
+func TestRules_CompilesEachPolicyOnce(t *testing.T) {
+	compiled := make(map[uint32]int)
+	r := engine.NewRules(func(p *engine.Policy) (engine.Compiled, error) {
+		compiled[p.Number]++
+		if p.Rules == "newer" {
+			return engine.Compiled{Judge: engine.RuleJudge}, errors.New("line 1: not understood")
+		}
+		return engine.Compiled{Judge: engine.RuleJudge}, nil
+	})
+	var errs []error
+	for _, rec := range []engine.Record{
+		{Position: 1, Stamp: 100, Step: &engine.Step{Kind: engine.StepPolicy, Policy: &engine.Policy{Number: 1, Default: engine.Defaults()}}},
+		{Position: 2, Stamp: 200, Step: &engine.Step{Kind: engine.StepPolicy, Policy: &engine.Policy{Number: 2, Default: engine.Defaults(), Rules: "newer", Judge: "rules"}}},
+	} {
+		errs = append(errs, r.Apply(rec), r.Apply(rec))
+	}
+	var broken *engine.PolicyError
+	if errs[0] != nil || errs[1] != nil || errs[3] != nil || !errors.As(errs[2], &broken) || broken.Number != 2 {
+		t.Errorf("errors %v", errs)
+	}
+	if !cmp.Equal(compiled, map[uint32]int{0: 1, 1: 1, 2: 1}) {
+		t.Errorf("compiled %v", compiled)
+	}
+	if r.Latest().Number != 2 || r.Latest().PureJudge() != nil || r.At(150).PureJudge() == nil {
+		t.Errorf("policy %d is in force, with a judge: %t", r.Latest().Number, r.Latest().PureJudge() != nil)
 	}
 }
 
 // A silence that is read twice is one; one that is ended keeps its beginning;
 // the end of one that is not known is nothing.
 func TestRules_Silences(t *testing.T) {
-	r := engine.NewRules(nil, nil)
+	r := engine.NewRules(nil)
 	apply := func(stamp engine.Time, s engine.Silence) {
 		t.Helper()
 		if err := r.Apply(engine.Record{Stamp: stamp, Step: &engine.Step{Kind: engine.StepSilence, Silence: &s}}); err != nil {
@@ -199,7 +230,7 @@ func TestRules_ReadTwiceAreTheSame(t *testing.T) {
 		{Position: 4, Stamp: 10, Step: &engine.Step{Kind: engine.StepSilence, Silence: &engine.Silence{ID: "a", Scope: "*", Until: 100}}},
 	}
 	for from := range log {
-		r := engine.NewRules(nil, nil)
+		r := engine.NewRules(nil)
 		for _, rec := range slices.Concat(log, log[from:]) {
 			if err := r.Apply(rec); err != nil {
 				t.Fatal(err)

@@ -1,22 +1,37 @@
 package engine
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-// Rules are what belongs to every scope: the numbered policies, the silences,
-// and the judges that need no IO. Look-ups are by time or number, so the order
+// Rules are what belongs to every scope: the numbered policies, with what they
+// compile to, and the silences. Look-ups are by time or number, so the order
 // in which scopes are folded does not matter.
 type Rules struct {
 	policies []stamped[*Policy] // by rising number
 	silences []Silence          // by id order of arrival
-	pure     map[string]PureJudge
-	override Override
+	compile  Compile
 	fallback Policy
+	bodies   bool     // a policy known looks at what events say
 	position Position // of the last record taken
 }
 
 type stamped[T any] struct {
 	at    Time
 	value T
+}
+
+// Compile turns what a policy says of judging into something that runs. It must
+// be a pure function of the policy. An error is of a policy that this binary
+// does not understand.
+type Compile func(p *Policy) (Compiled, error)
+
+// Compiled is a policy's judging as functions.
+type Compiled struct {
+	Judge    PureJudge // nil: the policy's judge does IO, or is not known
+	Override Override  // nil: nothing overrides what a judge says
+	Bodies   bool      // either looks at the text or data of events
 }
 
 // PureJudge is a judge without IO. It must answer from w.Offered and depend on
@@ -39,18 +54,48 @@ type Window struct {
 	Gap       bool
 	SettledAt Time
 	Offered   []Route
+	Recent    []Recent // the scope's last verdicts, oldest first
+	Now       Time     // when it is judged: for a pure judge the instant of the close
+
+	bodies map[Position]*Event
 }
 
-// NewRules returns rules with no policy yet. Both arguments may be nil.
-func NewRules(pure map[string]PureJudge, override Override) *Rules {
-	r := &Rules{pure: pure, override: override, fallback: Policy{Default: Defaults()}}
-	_ = r.fallback.Compile() // the defaults are in range
+// Body is what the event at a place of Events says; nil where that is not
+// known. The caller must not change it.
+func (w *Window) Body(i int) *Event { return w.bodies[w.Events[i].Position] }
+
+// NewRules returns rules with no policy yet. With a nil compile no judge is
+// pure and nothing overrides one.
+func NewRules(compile Compile) *Rules {
+	r := &Rules{compile: compile, fallback: Policy{Default: Defaults()}}
+	_ = r.prepare(&r.fallback) // the defaults are in range, and name no judge
 	return r
+}
+
+// prepare makes a policy ready for look-ups and for judging. One with an error
+// is ready too, as far as it can be: its judge is then not known.
+func (r *Rules) prepare(p *Policy) error {
+	if err := p.Compile(); err != nil {
+		return err
+	}
+	if r.compile == nil {
+		return nil
+	}
+	judging, err := r.compile(p)
+	if err != nil {
+		return fmt.Errorf("judge %q: %w", p.Judge, err)
+	}
+	p.judging = judging
+	r.bodies = r.bodies || judging.Bodies
+	return nil
 }
 
 // Apply takes a record of every scope: a policy or a silence. Other records
 // change nothing, nor does one that was taken already: an owner that starts
 // reads all of them, and then the log behind its checkpoint.
+//
+// An error is a *PolicyError: the record stands in the log, so it is in force
+// all the same, and its judge is as one that is not known.
 func (r *Rules) Apply(rec Record) error {
 	if rec.Step == nil || rec.Position > 0 && rec.Position <= r.position {
 		return nil
@@ -61,10 +106,13 @@ func (r *Rules) Apply(rec Record) error {
 			break // two daemons wrote it at once: the first counts
 		}
 		p := new(*rec.Step.Policy) // the record may be shared
-		if err := p.Compile(); err != nil {
-			return err
-		}
+		p.judging = Compiled{}
+		err := r.prepare(p)
 		r.policies = append(r.policies, stamped[*Policy]{rec.Stamp, p})
+		r.position = max(r.position, rec.Position)
+		if err != nil {
+			return &PolicyError{Number: p.Number, Err: err}
+		}
 	case rec.Step.Kind == StepSilence && rec.Step.Silence != nil:
 		s := *rec.Step.Silence
 		i := slices.IndexFunc(r.silences, func(o Silence) bool { return o.ID == s.ID })
@@ -80,6 +128,17 @@ func (r *Rules) Apply(rec Record) error {
 	r.position = max(r.position, rec.Position)
 	return nil
 }
+
+// PolicyError tells that a policy in the log cannot be taken whole by this
+// binary.
+type PolicyError struct {
+	Number uint32
+	Err    error
+}
+
+func (e *PolicyError) Error() string { return fmt.Sprintf("policy %d: %v", e.Number, e.Err) }
+
+func (e *PolicyError) Unwrap() error { return e.Err }
 
 // Latest returns the newest policy; before any record, the defaults.
 func (r *Rules) Latest() *Policy {

@@ -20,7 +20,7 @@ func TestSeen_OwnersThatFollowEachOther(t *testing.T) {
 		settings := engine.Defaults()
 		settings.MaxEvents, settings.DedupIDs = 5, rapid.IntRange(1, 300).Draw(t, "dedupIds")
 		policy := engine.Policy{Number: 1, Kinds: map[string]engine.Kind{"*": engine.Consequence}, Default: settings}
-		rules := engine.NewRules(nil, nil)
+		rules := engine.NewRules(nil)
 		if err := rules.Apply(engine.Record{Position: 1, Stamp: 1, Step: &engine.Step{Kind: engine.StepPolicy, Policy: &policy}}); err != nil {
 			t.Fatal(err)
 		}

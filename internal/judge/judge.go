@@ -125,7 +125,11 @@ func Failure(err error, now engine.Time) engine.Failed {
 	return f
 }
 
-// Pure returns the judges that need no IO, by name. The fold asks them itself.
-func Pure() map[string]engine.PureJudge {
-	return map[string]engine.PureJudge{"rule": engine.RuleJudge}
+// Compile knows the judge named "rule", which needs no IO: the fold asks it
+// itself. Any other judge is asked by the runner.
+func Compile(p *engine.Policy) (engine.Compiled, error) {
+	if p.Judge == "rule" {
+		return engine.Compiled{Judge: engine.RuleJudge}, nil
+	}
+	return engine.Compiled{}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"attend/internal/engine"
+	"attend/internal/judge"
 	"attend/internal/replay"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkWorld(b *testing.B) {
 	for b.Loop() {
 		decisions := 0
 		w := replay.New(replay.Options{
-			Pure: map[string]engine.PureJudge{"rule": engine.RuleJudge},
+			Compile: judge.Compile,
 			Emit: func(rec *engine.Record, _ *engine.Outcome) {
 				if rec.Step != nil && rec.Step.Kind == engine.StepDecision {
 					decisions++

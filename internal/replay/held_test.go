@@ -14,12 +14,14 @@ func TestWorld_DecisionIsAboutTheLastSettle(t *testing.T) {
 	var settled *engine.Settled
 	var decision *engine.Decision
 	w := replay.New(replay.Options{
-		Pure: map[string]engine.PureJudge{"patient": func(w *engine.Window) engine.Answer {
-			if slices.Contains(w.Offered, engine.Wait) {
-				return engine.Answer{Route: engine.Wait}
-			}
-			return engine.Answer{Route: engine.Queue}
-		}},
+		Compile: func(*engine.Policy) (engine.Compiled, error) {
+			return engine.Compiled{Judge: func(w *engine.Window) engine.Answer {
+				if slices.Contains(w.Offered, engine.Wait) {
+					return engine.Answer{Route: engine.Wait}
+				}
+				return engine.Answer{Route: engine.Queue}
+			}}, nil
+		},
 		Emit: func(rec *engine.Record, _ *engine.Outcome) {
 			if st := rec.Step; st != nil && st.Settled != nil {
 				settled = st.Settled

@@ -98,7 +98,7 @@ func (w *World) startCall(s *scope) {
 	}
 	window, _, policy := s.state.Window(w.rules)
 	s.call = &call{at: w.now}
-	judge := w.opt.Pure[policy.Judge]
+	judge := policy.PureJudge()
 	if judge == nil {
 		if a, ok := w.opt.Script.next(s.name); ok {
 			s.call.answer = a

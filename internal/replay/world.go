@@ -22,9 +22,9 @@ type World struct {
 
 // Options of a World. Every field may be left out.
 type Options struct {
-	// Pure judges answer at the close; the others are asked with a Script.
-	Pure     map[string]engine.PureJudge
-	Override engine.Override
+	// Compile gives the judges that answer at the close; the others are asked
+	// with a Script.
+	Compile engine.Compile
 	// Script answers the calls of judges that do IO. When it has no answer, the
 	// rule judge answers at once.
 	Script *Script
@@ -59,7 +59,7 @@ func New(opt Options) *World {
 		opt.Script = new(Script)
 	}
 	return &World{
-		opt: opt, rules: engine.NewRules(opt.Pure, opt.Override),
+		opt: opt, rules: engine.NewRules(opt.Compile),
 		scopes: make(map[string]*scope), letters: make(map[string]*letter),
 	}
 }

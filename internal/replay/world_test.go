@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"attend/internal/engine"
+	"attend/internal/judge"
 	"attend/internal/replay"
 )
 
@@ -23,7 +24,7 @@ func newPlay(t *testing.T, script *replay.Script, change func(*engine.Policy)) *
 	p := &play{t: t}
 	opt := replay.Options{Script: script, Emit: func(rec *engine.Record, _ *engine.Outcome) { p.log = append(p.log, *rec) }}
 	if script == nil {
-		opt.Pure = map[string]engine.PureJudge{"rule": engine.RuleJudge}
+		opt.Compile = judge.Compile
 	}
 	p.World = replay.New(opt)
 	policy := engine.Policy{
@@ -187,8 +188,8 @@ func TestWorld_Restore(t *testing.T) {
 	for cut := 1; cut <= len(whole.log); cut++ {
 		again := &play{t: t}
 		again.World = replay.New(replay.Options{
-			Pure: map[string]engine.PureJudge{"rule": engine.RuleJudge},
-			Emit: func(rec *engine.Record, _ *engine.Outcome) { again.log = append(again.log, *rec) },
+			Compile: judge.Compile,
+			Emit:    func(rec *engine.Record, _ *engine.Outcome) { again.log = append(again.log, *rec) },
 		})
 		if err := again.Restore(whole.log[:cut]); err != nil {
 			t.Fatal(err)

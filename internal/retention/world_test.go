@@ -70,7 +70,7 @@ func (w *world) start() *world {
 	}
 	log := slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	opt := w.opt
-	opt.Store, opt.Pure, opt.Logger, opt.Registerer = w.store, judge.Pure(), log, prometheus.NewRegistry()
+	opt.Store, opt.Compile, opt.Logger, opt.Registerer = w.store, judge.Compile, log, prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	w.Runner, w.stop, w.ended = runner.New(opt), cancel, make(chan error, 1)
 	if err := w.Restore(ctx); err != nil {

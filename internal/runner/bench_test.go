@@ -68,7 +68,7 @@ func loaded(b *testing.B, st store.Store, leases store.Leases) (r *runner.Runner
 	}
 	registry := prometheus.NewRegistry()
 	r = runner.New(runner.Options{
-		Store: st, Leases: leases, Replica: "a", Pure: judge.Pure(), Registerer: registry,
+		Store: st, Leases: leases, Replica: "a", Compile: judge.Compile, Registerer: registry,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -120,8 +120,8 @@ func (r *Runner) judgeFor(in *judge.Input) judge.Func {
 	if r.judge != nil {
 		return r.judge.Judge
 	}
-	name := r.policy.Load().Judge
-	pure := r.opt.Pure[name]
+	policy := r.policy.Load()
+	name, pure := policy.Judge, policy.PureJudge()
 	return func(context.Context, *judge.Input) (judge.Reply, error) {
 		if pure == nil {
 			return judge.Reply{}, &judge.Error{Class: judge.Permanent, Message: "no judge named " + name + " is configured"}

@@ -151,7 +151,7 @@ func TestRunner_FactsAreNotFetchedForAPureJudge(t *testing.T) {
 			t.Error("the facts were fetched")
 			return nil, nil
 		}
-		w := start(t, open(t), policy("rule", kinds), runner.Options{Facts: facts, Pure: judge.Pure()})
+		w := start(t, open(t), policy("rule", kinds), runner.Options{Facts: facts, Compile: judge.Compile})
 		w.push("a", "ask")
 		synctest.Wait()
 		w.want("a", "settled flush 1", "decision interrupt")

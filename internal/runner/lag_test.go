@@ -45,7 +45,7 @@ func TestRunner_DecisionIsAboutTheLastSettleOfItsWindow(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		r := runner.New(runner.Options{
-			Store: st, Pure: map[string]engine.PureJudge{"patient": patient},
+			Store: st, Compile: func(*engine.Policy) (engine.Compiled, error) { return engine.Compiled{Judge: patient}, nil },
 			Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Registerer: prometheus.NewRegistry(),
 		})
 		go func() { ended <- r.Run(ctx) }()

@@ -165,7 +165,7 @@ func TestEnsurePolicy_BesideAnother(t *testing.T) {
 		}
 	}
 	ensure(&between{st, func() { ensure(st, &other) }}, &mine)
-	rules := engine.NewRules(nil, nil)
+	rules := engine.NewRules(nil)
 	recs, err := st.Read(t.Context(), 0, 10)
 	if err != nil {
 		t.Fatal(err)

@@ -158,7 +158,7 @@ func join(t *testing.T, st *memory.Store, name string, p engine.Policy, opt runn
 		opt.Store = put(r.link)
 		opt.Leases = opt.Store.(store.Leases) //nolint:forcetypeassert // the link is both
 	}
-	opt.Pure = judge.Pure()
+	opt.Compile = judge.Compile
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}

@@ -50,9 +50,7 @@ func (r *Runner) restoreRules(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read the policies: %w", err)
 		}
-		if err := r.takeRules(recs); err != nil {
-			return err
-		}
+		r.takeRules(recs)
 		if len(recs) > 0 {
 			q.After = recs[len(recs)-1].Position
 		}
@@ -63,16 +61,22 @@ func (r *Runner) restoreRules(ctx context.Context) error {
 	}
 }
 
-func (r *Runner) takeRules(recs []engine.Record) error {
+func (r *Runner) takeRules(recs []engine.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range recs {
-		if err := r.rules.Apply(recs[i]); err != nil {
-			return fmt.Errorf("policy at position %d: %w", recs[i].Position, err)
-		}
+		r.rule(&recs[i])
 	}
 	r.policy.Store(r.rules.Latest())
-	return nil
+}
+
+// rule takes a policy or silence. A policy that this binary does not understand
+// is in force all the same, and ends no daemon: the next may mend it.
+func (r *Runner) rule(rec *engine.Record) {
+	if err := r.rules.Apply(*rec); err != nil {
+		r.log.Error("a policy in the log is not understood by this version of attend; its judge cannot be asked",
+			"position", rec.Position, "error", err)
+	}
 }
 
 // restoreNames notes which scopes have a row.

@@ -52,10 +52,9 @@ import (
 // Options configure a Runner.
 type Options struct {
 	Store      store.Store
-	Judge      judge.Judge                 // asked where the policy's judge does IO; nil when there is none
-	Pure       map[string]engine.PureJudge // judges that the fold asks itself
-	Override   engine.Override             // may be nil
-	Facts      Facts                       // what a judge that does IO is shown beside the window; may be nil
+	Judge      judge.Judge    // asked where the policy's judge does IO; nil when there is none
+	Compile    engine.Compile // what the fold judges with by itself; nil for nothing
+	Facts      Facts          // what a judge that does IO is shown beside the window; may be nil
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
@@ -120,7 +119,7 @@ func New(opt Options) *Runner {
 	}
 	r := &Runner{
 		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer), opt: opt,
-		rules: engine.NewRules(opt.Pure, opt.Override), mem: newMemory(),
+		rules: engine.NewRules(opt.Compile), mem: newMemory(),
 		outcomes: make(chan outcome),
 	}
 	if opt.LeaseTTL == 0 {
@@ -263,9 +262,7 @@ func (r *Runner) apply(ctx context.Context, recs []engine.Record) error {
 	for i := range recs {
 		rec := &recs[i]
 		if rec.Scope == "" {
-			if err := r.applyToAll(rec); err != nil {
-				return err
-			}
+			r.applyToAll(rec)
 			continue
 		}
 		s, err := r.load(ctx, rec.Scope)
@@ -281,15 +278,12 @@ func (r *Runner) apply(ctx context.Context, recs []engine.Record) error {
 	return nil
 }
 
-func (r *Runner) applyToAll(rec *engine.Record) error {
+func (r *Runner) applyToAll(rec *engine.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.rules.Apply(*rec); err != nil {
-		return fmt.Errorf("record %d: %w", rec.Position, err)
-	}
+	r.rule(rec)
 	r.policy.Store(r.rules.Latest())
 	r.applied.Store(int64(rec.Position))
-	return nil
 }
 
 func (r *Runner) applyOne(s *scope, rec *engine.Record) {

@@ -59,7 +59,7 @@ func start(t *testing.T, st store.Store, p engine.Policy, opt runner.Options) *w
 	if err := runner.EnsurePolicy(t.Context(), st, &p); err != nil {
 		t.Fatal(err)
 	}
-	opt.Store, opt.Pure, opt.Logger, opt.Registerer = st, judge.Pure(), slog.New(slog.NewTextHandler(t.Output(), nil)), prometheus.NewRegistry()
+	opt.Store, opt.Compile, opt.Logger, opt.Registerer = st, judge.Compile, slog.New(slog.NewTextHandler(t.Output(), nil)), prometheus.NewRegistry()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{t: t, store: st, stop: cancel, ended: make(chan error, 1), Runner: runner.New(opt)}
 	if err := w.Restore(ctx); err != nil {
@@ -442,7 +442,7 @@ func TestRunner_DifferencesInReplayAreCounted(t *testing.T) {
 			{Kind: engine.StepDecision, Window: "other", ID: "other", Route: engine.Note, Verdict: &verdict},
 		}})
 		registry := prometheus.NewRegistry()
-		again := runner.New(runner.Options{Store: st, Pure: judge.Pure(), Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+		again := runner.New(runner.Options{Store: st, Compile: judge.Compile, Logger: slog.New(slog.DiscardHandler), Registerer: registry})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- again.Run(ctx) }()

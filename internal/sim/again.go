@@ -38,7 +38,7 @@ func (l *ledger) again() {
 		return
 	}
 	var found []engine.Record
-	world := replay.New(replay.Options{Pure: pureJudges(), Script: script, Emit: func(rec *engine.Record, _ *engine.Outcome) {
+	world := replay.New(replay.Options{Compile: compile, Script: script, Emit: func(rec *engine.Record, _ *engine.Outcome) {
 		found = append(found, *rec)
 	}})
 	for i := range l.records {

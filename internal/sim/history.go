@@ -42,7 +42,7 @@ func History(p *Plan, r *Result) string {
 	}
 	b.WriteString("-- trace --\n")
 	labels := make(map[string]string)
-	rules, scopes := engine.NewRules(pureJudges(), nil), make(map[string]*engine.State)
+	rules, scopes := engine.NewRules(compile), make(map[string]*engine.State)
 	trace := replay.History{
 		Out: &b, Events: true, Home: scopeName(0),
 		Clock: func(t engine.Time) string { return fmt.Sprint(t - h.from) },

@@ -55,7 +55,7 @@ type savedRows struct {
 
 func newLedger(p *Plan) *ledger {
 	l := &ledger{
-		plan: p, rules: engine.NewRules(pureJudges(), nil), scopes: make(map[string]*folded),
+		plan: p, rules: engine.NewRules(compile), scopes: make(map[string]*folded),
 		windows: make(map[string]*window), owner: make(map[engine.Position]*window),
 		requeued: make(map[string]bool), fences: make(map[int]store.Fence), owners: make(map[int]int),
 		acked: make(map[eventKey]bool), stored: make(map[eventKey]engine.Time),

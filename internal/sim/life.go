@@ -40,7 +40,7 @@ func (w *World) begin() {
 	l.store = &gated{Store: w.store, life: l}
 	c := &w.plan.Checkpoint
 	opt := runner.Options{
-		Store: l.store, Pure: pureJudges(),
+		Store: l.store, Compile: compile,
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		MaxScopes: c.Scopes, CheckpointRecords: c.Records, CheckpointInterval: c.Interval,
 	}

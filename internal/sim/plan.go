@@ -93,6 +93,11 @@ func (o *Op) String() string {
 // are pure.
 const judgeIO = "io"
 
+// compile gives the fold its judges.
+func compile(p *engine.Policy) (engine.Compiled, error) {
+	return engine.Compiled{Judge: pureJudges()[p.Judge]}, nil
+}
+
 // pureJudges are known to the fold by name.
 func pureJudges() map[string]engine.PureJudge {
 	return map[string]engine.PureJudge{
