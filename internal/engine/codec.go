@@ -24,6 +24,8 @@ type storedState struct {
 	Asked    []string        `json:"asked,omitempty"`
 	Pending  []storedPending `json:"pending,omitempty"`
 	Recent   []Recent        `json:"recent,omitempty"`
+	Outbox   *Lane           `json:"outbox,omitempty"`
+	Letters  *Lane           `json:"letters,omitempty"`
 	SeenFrom int64           `json:"seenFrom,omitempty"`
 	SeenTo   int64           `json:"seenTo,omitempty"` // first id of Tail
 	Tail     []byte          `json:"tail,omitempty"`
@@ -48,6 +50,7 @@ func EncodeState(s *State) ([]byte, error) {
 		Scope: s.Scope, Position: s.Position, Time: s.Time, LastStep: s.LastStep,
 		Open: storedOpen{Events: s.Open.Events, Dropped: s.Open.Dropped, Gap: s.Open.Gap, Deadlines: s.Open.Deadlines()},
 		Held: s.Held, Slot: s.Slot, FreedAt: s.FreedAt, Requeued: s.Requeued, Asked: s.Asked, Recent: s.Recent,
+		Outbox: s.Outbox, Letters: s.Letters,
 		SeenFrom: s.Seen.first, SeenTo: s.Seen.SealedTo(), Tail: s.Seen.tail(),
 	}
 	for _, p := range s.Pending {
@@ -103,9 +106,13 @@ func decodeStored(r *Rules, body []byte, format int) (*State, *storedState, erro
 	if st.Held != nil && len(st.Held.Members) == 0 {
 		return nil, nil, fmt.Errorf("decode state of %q: the held window has no events", st.Scope)
 	}
+	if err := checkLanes(&st); err != nil {
+		return nil, nil, err
+	}
 	s := &State{
 		Scope: st.Scope, Position: st.Position, Time: st.Time, LastStep: st.LastStep,
 		Held: st.Held, Slot: st.Slot, FreedAt: st.FreedAt, Requeued: st.Requeued, Asked: st.Asked, Recent: st.Recent,
+		Outbox: st.Outbox, Letters: st.Letters,
 	}
 	for _, p := range st.Pending {
 		p.Pending.heldBefore = p.HeldBefore
@@ -124,6 +131,17 @@ func decodeStored(r *Rules, body []byte, format int) (*State, *storedState, erro
 		}
 	}
 	return s, &st, nil
+}
+
+// checkLanes refuses a lane that is empty, or waits for a time that it does not
+// tell.
+func checkLanes(st *storedState) error {
+	for _, l := range []*Lane{st.Outbox, st.Letters} {
+		if l != nil && (len(l.Queue) == 0 || l.Phase > LaneGivenUp || l.Phase >= LaneBackoff && l.Failed == nil) {
+			return fmt.Errorf("decode state of %q: a lane with %d parcels in phase %d is damaged", st.Scope, len(l.Queue), l.Phase)
+		}
+	}
+	return nil
 }
 
 // MarshalJSON packs the members: a table of names, then each event as varint

@@ -64,6 +64,10 @@ func (s *State) step(r *Rules, rec *Record, out *Outcome) {
 	case StepGap:
 		s.Open.Gap = true
 	case StepRequeue:
+		if st.Requeue != nil && st.Requeue.Stage == StageSink {
+			s.deliverAgain(r, rec, out)
+			break
+		}
 		s.requeue(st.Requeue, out)
 	case StepSettled:
 		s.settled(r, st.Settled, out)
@@ -73,8 +77,20 @@ func (s *State) step(r *Rules, rec *Record, out *Outcome) {
 		s.failed(rec, out)
 	case StepWait, StepDecision:
 		s.answered(r, rec, out)
+		if st.Kind == StepDecision && !out.Ignored {
+			s.decided(r, rec)
+		}
 	case StepDeadLetter:
 		s.deadLettered(r, rec, out)
+		if st.DeadLetter != nil && !out.Ignored {
+			s.lettered(r, rec, out)
+		}
+	case StepDelivery:
+		s.sent(rec, out)
+	case StepDelivered:
+		s.arrived(rec, out)
+	case StepUndelivered:
+		s.returned(rec, out)
 	case StepAck, StepPolicy, StepSilence, StepShed, StepTrace:
 	}
 }
@@ -124,7 +140,11 @@ func (s *State) requeue(q *Requeue, out *Outcome) {
 		return
 	}
 	s.Requeued = append(s.Requeued[:len(s.Requeued):len(s.Requeued)], *q)
-	asked := append(slices.Clip(s.Asked), q.DeadLetter)
+	s.asked(q.DeadLetter)
+}
+
+func (s *State) asked(deadLetter string) {
+	asked := append(slices.Clip(s.Asked), deadLetter)
 	s.Asked = asked[max(0, len(asked)-keptAsked):]
 }
 

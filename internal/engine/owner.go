@@ -74,6 +74,18 @@ func (s *State) fireAt() (at Time, ok bool) {
 // WakeAt is the instant at which the owner must look at the scope again though
 // no record came; ok is false when only a record can bring something new.
 func (s *State) WakeAt() (at Time, ok bool) {
+	at, ok = s.WindowsAt()
+	for _, name := range LaneNames() {
+		if lane, has := s.LaneAt(name); has && (!ok || lane < at) {
+			at, ok = lane, true
+		}
+	}
+	return at, ok
+}
+
+// WindowsAt is WakeAt for windows alone: what is open, held, judged or
+// unwritten.
+func (s *State) WindowsAt() (at Time, ok bool) {
 	if len(s.Pending) > 0 {
 		return s.Time, true
 	}

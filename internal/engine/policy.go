@@ -128,6 +128,11 @@ type Policy struct {
 	Rules string `json:"rules,omitempty"`
 	// Overrides are tried in order on what a judge said.
 	Overrides []OverrideRule `json:"overrides,omitempty"`
+	// Sinks take the decisions of a route; those of a route without one are
+	// delivered to nobody.
+	Sinks map[Route]string `json:"sinks,omitempty"`
+	// Letters is the sink that takes dead letters; "" leaves them to the log.
+	Letters string `json:"letters,omitempty"`
 
 	compiled bool
 	kinds    patternTable
@@ -176,6 +181,9 @@ func (p *Policy) Compile() error {
 	}
 	if err := p.Default.Check(); err != nil {
 		return fmt.Errorf("settings: %w", err)
+	}
+	if err := p.checkLanes(); err != nil {
+		return err
 	}
 	p.compiled = true
 	return nil

@@ -45,7 +45,7 @@ type StepKind string
 const (
 	StepFlush      StepKind = "flush"      // outside: a flush call
 	StepGap        StepKind = "gap"        // outside: a source reported lost events
-	StepRequeue    StepKind = "requeue"    // outside: a dead letter is to be judged again
+	StepRequeue    StepKind = "requeue"    // outside: a dead letter is to be judged, or delivered, again
 	StepAck        StepKind = "ack"        // outside: a consumer acknowledged
 	StepPolicy     StepKind = "policy"     // outside, every scope: a numbered policy
 	StepSilence    StepKind = "silence"    // outside, every scope
@@ -57,6 +57,10 @@ const (
 	StepDeadLetter StepKind = "deadLetter" // a stage gave up
 	StepShed       StepKind = "shed"       // trace: events were dropped by the rules
 	StepTrace      StepKind = "trace"      // any other trace
+
+	StepDelivery    StepKind = "delivery"    // a sink is about to be called
+	StepDelivered   StepKind = "delivered"   // it has taken what it was given
+	StepUndelivered StepKind = "undelivered" // it has not
 )
 
 // Step is everything in the log that is not an event. Exactly one body field
@@ -74,6 +78,7 @@ type Step struct {
 	Decision   *Decision   `json:"decision,omitempty"` // D, beside Verdict; composed with the events' texts
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
 	Requeue    *Requeue    `json:"requeue,omitempty"`
+	Delivery   *Delivery   `json:"delivery,omitempty"` // of delivery, delivered and undelivered
 	Policy     *Policy     `json:"policy,omitempty"`
 	Silence    *Silence    `json:"silence,omitempty"`
 	Shed       *Shed       `json:"shed,omitempty"`
@@ -186,12 +191,17 @@ type Failed struct {
 }
 
 // Requeue asks for a dead letter's window to be judged again, alone and under
-// its own id (design, section 5, 14).
+// its own id, or for its decision to be delivered again (design, section 5,
+// 14).
 type Requeue struct {
 	DeadLetter string  `json:"deadLetter"`
-	Number     int     `json:"number"` // of the dead letter that is requeued
-	Settled    Settled `json:"settled"`
-	Members    Members `json:"members"`
+	Number     int     `json:"number"`           // of the dead letter that is requeued
+	Stage      string  `json:"stage,omitempty"`  // of the dead letter; "" is judge
+	Settled    Settled `json:"settled,omitzero"` // of stage judge
+	Members    Members `json:"members,omitzero"`
+
+	Position Position `json:"position,omitempty"` // of stage sink: of the dead letter, which carries the decision
+	Route    Route    `json:"route,omitempty"`    // of stage sink: the decision's
 }
 
 // Silence keeps a scope's windows from the judge for a time.

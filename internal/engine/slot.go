@@ -132,7 +132,7 @@ func (s *State) deadLettered(r *Rules, rec *Record, out *Outcome) {
 	d := rec.Step.DeadLetter
 	switch {
 	case d == nil || d.Stage != StageJudge:
-		// A delivery's dead letter does not concern the slot.
+		// Those of other stages do not concern the slot.
 	case s.unanswered(d.WindowID):
 		if s.Pending[0].Verdict != nil {
 			s.overrule(r, nil, out)

@@ -121,7 +121,7 @@ func TestApply_StepsThatMoveNothing(t *testing.T) {
 		{Kind: engine.StepAck, Ack: &engine.Ack{Consumer: "c", Position: 1}},
 		{Kind: engine.StepShed, Shed: &engine.Shed{Why: "age", Count: 3}},
 		{Kind: engine.StepTrace, Trace: &engine.Trace{Name: "captureFailed"}},
-		{Kind: engine.StepDeadLetter, DeadLetter: &engine.DeadLetter{WindowID: s.Slot.Settled.Window, Stage: engine.StageSink}},
+		{Kind: engine.StepDeadLetter, DeadLetter: &engine.DeadLetter{WindowID: s.Slot.Settled.Window, Stage: engine.StageWebhook}},
 	} {
 		before := still(t, s)
 		out := s.Apply(told.world.Rules(), &engine.Record{Position: s.Position + 1, Stamp: s.Time, Scope: "s", Step: &st})

@@ -30,6 +30,8 @@ type State struct {
 	Asked    []string  // ids of the last dead letters that were requeued, oldest first
 	Pending  []Pending // closed by the fold, not yet written down, oldest first
 	Recent   []Recent  // the last verdicts, oldest first
+	Outbox   *Lane     // decisions to be delivered; nil when there are none
+	Letters  *Lane     // dead letters for the handler; nil when there are none
 	Seen     Seen
 }
 
@@ -138,9 +140,11 @@ func (r *ShedRun) add(p Position) {
 }
 
 // Idle reports whether the scope holds nothing that can still lead to a
-// decision by itself: nothing open, held, being judged, requeued or unwritten.
+// decision or a delivery by itself: nothing open, held, being judged, requeued,
+// unwritten or undelivered.
 func (s *State) Idle() bool {
-	return len(s.Open.Events) == 0 && s.Held == nil && s.Slot == nil && len(s.Requeued) == 0 && len(s.Pending) == 0
+	return len(s.Open.Events) == 0 && s.Held == nil && s.Slot == nil && len(s.Requeued) == 0 && len(s.Pending) == 0 &&
+		s.Outbox == nil && s.Letters == nil
 }
 
 // Remembers reports whether an event with this id would be a duplicate at an
