@@ -1,0 +1,125 @@
+package expr
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"attend/internal/engine"
+)
+
+// Program is a compiled expression. It is safe for concurrent use.
+type Program struct {
+	source  string
+	program cel.Program
+	uses    map[string]bool
+}
+
+// What an expression may look at besides its variables; see [Program.Uses].
+const (
+	// Bodies are what events say: their id, text and data.
+	Bodies = "bodies"
+	// Zone is a time zone by name, or one that is not written down: what it
+	// means depends on the machine, and so may the expression's value.
+	Zone = "zone"
+)
+
+// Uses reports whether the expression looks at a variable, or at [Bodies] or
+// [Zone]. In doubt it says yes.
+func (p *Program) Uses(name string) bool { return p.uses[name] }
+
+// Source returns the expression as it was written.
+func (p *Program) Source() string { return p.source }
+
+// Met reports whether a condition is met. One that fails is not, and err says
+// why, in a line that holds nothing of what the events said but names of keys.
+func (p *Program) Met(vars *Vars) (bool, error) {
+	v, err := p.eval(vars)
+	if err != nil {
+		return false, err
+	}
+	met, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("is %s, and must be true or false", plainType(typeOf(v)))
+	}
+	return bool(met), nil
+}
+
+// String returns the value as a string. Whole numbers are written without a
+// fraction; null is "".
+func (p *Program) String(vars *Vars) (string, error) {
+	v, err := p.eval(vars)
+	if err != nil {
+		return "", err
+	}
+	switch v := v.(type) {
+	case types.Null:
+		return "", nil
+	case types.String, types.Int, types.Uint, types.Bool, types.Double:
+		s, ok := v.ConvertToType(types.StringType).(types.String)
+		if ok {
+			return string(s), nil
+		}
+	}
+	return "", fmt.Errorf("is %s, and must be a string", plainType(typeOf(v)))
+}
+
+// Time returns the value as an instant. ok is false for null.
+func (p *Program) Time(vars *Vars) (at engine.Time, ok bool, err error) {
+	v, err := p.eval(vars)
+	if err != nil {
+		return 0, false, err
+	}
+	switch v := v.(type) {
+	case types.Null:
+		return 0, false, nil
+	case types.Timestamp:
+		return engine.Time(v.UnixMilli()), true, nil
+	case types.Int:
+		return engine.Time(v), true, nil
+	case types.String:
+		t, err := time.Parse(time.RFC3339Nano, string(v))
+		if err != nil {
+			return 0, false, errors.New("is text that is no RFC 3339 time, as 2026-01-02T15:04:05Z is")
+		}
+		return engine.Time(t.UnixMilli()), true, nil
+	default:
+		return 0, false, fmt.Errorf("is %s, and must be a timestamp, RFC 3339 text or Unix milliseconds", plainType(typeOf(v)))
+	}
+}
+
+// JSON returns the value as JSON, compact, the keys of objects in order.
+func (p *Program) JSON(vars *Vars) (json.RawMessage, error) {
+	v, err := p.eval(vars)
+	if err != nil {
+		return nil, err
+	}
+	native, err := nativeOf(v)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(native)
+	if err != nil {
+		return nil, fmt.Errorf("is no JSON value: %w", err)
+	}
+	return raw, nil
+}
+
+func (p *Program) eval(vars *Vars) (ref.Val, error) {
+	if vars.spent >= TotalLimit {
+		return nil, fmt.Errorf("was not looked at: the expressions before it cost more than %d on this window", TotalLimit)
+	}
+	v, details, err := p.program.Eval(vars)
+	if details != nil && details.ActualCost() != nil {
+		vars.spent += *details.ActualCost()
+	}
+	if err != nil {
+		return nil, errors.New(plainRuntime(err.Error()))
+	}
+	return v, nil
+}
