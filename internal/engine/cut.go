@@ -16,6 +16,24 @@ type cutter struct {
 	bytes int
 }
 
+// CutToFit leaves events out by the notice's rule until the rest takes at most
+// maxBytes. size is what an event takes when each text in it is cut to a limit
+// in bytes; it never grows as the limit falls. It returns which events stay,
+// and the limit to which their texts must be cut: maxBytes where they need not
+// be, and no less than least.
+func CutToFit(kinds []Kind, maxBytes, least int, size func(i, limit int) int) (keep []bool, limit int) {
+	limit = maxBytes
+	items := make([]cutItem, len(kinds))
+	for i, k := range kinds {
+		items[i] = cutItem{k, size(i, limit)}
+	}
+	c := newCutter(items)
+	if c.over(len(items), maxBytes) {
+		c.fit(len(items), maxBytes, least, size, func(_, to int) { limit = to })
+	}
+	return c.keep, limit
+}
+
 func newCutter(items []cutItem) *cutter {
 	c := &cutter{items: items, keep: make([]bool, len(items)), count: len(items)}
 	for i := range items {

@@ -65,7 +65,7 @@ func TestClassify_Table(t *testing.T) {
 			}
 			continue
 		}
-		_, x, err := ask(t, t.Context(), url)
+		_, x, err := ask(t.Context(), t, url)
 		if err == nil || err.Class != c.class || !strings.Contains(err.Message, c.says) || err.Status != c.status || err.RequestID != "req-7" {
 			t.Errorf("%d %s: got %v", c.status, c.body, err)
 		}
@@ -78,7 +78,7 @@ func TestClassify_Table(t *testing.T) {
 // A status counts even where the body breaks off.
 func TestClassify_StatusBeforeBody(t *testing.T) {
 	url := serve(t, hijack(t, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 99\r\n\r\n{", false))
-	if _, _, err := ask(t, t.Context(), url); err == nil || err.Class != judge.Permanent || err.Status != 401 {
+	if _, _, err := ask(t.Context(), t, url); err == nil || err.Class != judge.Permanent || err.Status != 401 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestRetryAfter_OnTheError(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(status)
 		})
-		_, x, err := ask(t, t.Context(), url)
+		_, x, err := ask(t.Context(), t, url)
 		if err == nil || err.RetryAfter != want || x.RetryAfterMs != 7000 {
 			t.Errorf("%d: got %v, record %+v", status, err, x)
 		}

@@ -29,7 +29,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 }
 
 // ask posts to a host as a judge does.
-func ask(t *testing.T, ctx context.Context, url string) (Response, *engine.Exchange, *judge.Error) {
+func ask(ctx context.Context, t *testing.T, url string) (Response, *engine.Exchange, *judge.Error) {
 	t.Helper()
 	c := New()
 	t.Cleanup(c.Close)
@@ -82,7 +82,7 @@ func TestPost_Answer(t *testing.T) {
 		w.Header().Set("X-Request-Id", "req_1")
 		fmt.Fprint(w, answer)
 	})
-	resp, x, err := ask(t, t.Context(), url)
+	resp, x, err := ask(t.Context(), t, url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestPost_Faults(t *testing.T) {
 		"headers over the cap":     {hijack(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", maxHeaderBytes+4096)+"\r\n\r\n", false), judge.Transient, "did not answer as HTTP does"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, x, err := ask(t, t.Context(), serve(t, c.host))
+			_, x, err := ask(t.Context(), t, serve(t, c.host))
 			if c.class == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -151,7 +151,7 @@ func TestPost_Slow(t *testing.T) {
 				begin(w)
 				<-ctx.Done()
 			})
-			_, x, err := ask(t, ctx, url)
+			_, x, err := ask(ctx, t, url)
 			if err == nil || err.Class != judge.Transient || !strings.Contains(err.Message, "did not answer in time") {
 				t.Fatalf("got %v", err)
 			}
@@ -165,7 +165,7 @@ func TestPost_Slow(t *testing.T) {
 func TestPost_NobodyThere(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
-	if _, _, err := ask(t, t.Context(), s.URL); err == nil || err.Class != judge.Transient || !strings.Contains(err.Message, "connection refused") {
+	if _, _, err := ask(t.Context(), t, s.URL); err == nil || err.Class != judge.Transient || !strings.Contains(err.Message, "connection refused") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -180,7 +180,7 @@ func TestPost_RedirectsAreRefused(t *testing.T) {
 			w.Header().Set("Location", elsewhere+"/?key="+secret)
 			w.WriteHeader(status)
 		})
-		_, _, err := ask(t, t.Context(), url)
+		_, _, err := ask(t.Context(), t, url)
 		if err == nil || err.Class != judge.Permanent || err.Status != status || !strings.Contains(err.Message, "redirects are not followed") {
 			t.Errorf("%d: got %v", status, err)
 		}
@@ -207,7 +207,7 @@ func TestPost_NoProxyOfTheEnvironment(t *testing.T) {
 	proxy := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the proxy was asked") })
 	t.Setenv("HTTP_PROXY", proxy)
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })
-	if _, _, err := ask(t, t.Context(), url); err != nil {
+	if _, _, err := ask(t.Context(), t, url); err != nil {
 		t.Error(err)
 	}
 	if c, ok := New().http.Transport.(*http.Transport); !ok || c.Proxy != nil { // loopback never goes through one
@@ -218,7 +218,7 @@ func TestPost_NoProxyOfTheEnvironment(t *testing.T) {
 func TestExchange_RecordIsBounded(t *testing.T) {
 	long := `"` + strings.Repeat("é", MaxRecord) + secret + `"`
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, long) })
-	_, x, err := ask(t, t.Context(), url)
+	_, x, err := ask(t.Context(), t, url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestExchange_RecordIsBounded(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintf(w, `{"error":{"code":"invalid_api_key","message":"no such key: %s"}}`, secret)
 	})
-	if _, x, _ = ask(t, t.Context(), url); !strings.Contains(x.Answer, "no such key: [key]") {
+	if _, x, _ = ask(t.Context(), t, url); !strings.Contains(x.Answer, "no such key: [key]") {
 		t.Errorf("the record is %s", x.Answer)
 	}
 }
