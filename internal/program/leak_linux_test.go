@@ -23,7 +23,7 @@ func TestRun_LeavesNoFileOpen(t *testing.T) {
 		role(t, program.Options{}, "echo"),
 		role(t, program.Options{}, "deaf"),
 		role(t, program.Options{}, "fail", "1", "no"),
-		role(t, program.Options{MaxOutput: 1}, "flood"),
+		role(t, program.Options{}, "flood").Bounded(1),
 	}
 	round := func() {
 		for _, s := range specs {

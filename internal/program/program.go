@@ -31,9 +31,9 @@ import (
 )
 
 const (
-	// DefaultMaxOutput is how many bytes a program may write to its standard
-	// output where [Options] say nothing.
-	DefaultMaxOutput = 1 << 20
+	// MaxOutput is how many bytes a program may write to its standard output,
+	// unless [Spec.Bounded] says otherwise.
+	MaxOutput = 1 << 20
 
 	// defaultGrace is the time between the request to end and the end.
 	defaultGrace = 2 * time.Second
@@ -46,11 +46,9 @@ const (
 
 // Options describe a command as it is configured.
 type Options struct {
-	Command   []string          // the program and its arguments
-	Dir       string            // the working folder, absolute; "" is the daemon's own
-	Env       map[string]string // variables and their values, besides the few that every program gets
-	Pass      []string          // names of variables that are passed on from the daemon's environment
-	MaxOutput int               // bytes of standard output; 0 is [DefaultMaxOutput]
+	Command []string          // the program and its arguments
+	Dir     string            // the working folder, absolute; "" is the daemon's own
+	Env     map[string]string // variables and their values, besides the few that every program gets
 }
 
 // Spec is a command that has been looked up and is ready to run, any number of
@@ -77,13 +75,10 @@ func New(o Options, environ []string) (Spec, error) {
 			return Spec{}, fmt.Errorf("part %d of the command holds a NUL byte, which no argument can", i+1)
 		}
 	}
-	if o.MaxOutput < 0 {
-		return Spec{}, fmt.Errorf("the output limit %d is negative", o.MaxOutput)
-	}
 	if err := checkDir(o.Dir); err != nil {
 		return Spec{}, err
 	}
-	env, secrets, err := environment(&o, environ)
+	env, secrets, err := environment(o.Env, environ)
 	if err != nil {
 		return Spec{}, err
 	}
@@ -93,12 +88,19 @@ func New(o Options, environ []string) (Spec, error) {
 	}
 	return Spec{
 		path: path, args: slices.Clone(o.Command), dir: o.Dir, env: env, secrets: secrets,
-		maxOutput: cmp.Or(o.MaxOutput, DefaultMaxOutput), grace: defaultGrace,
+		maxOutput: MaxOutput, grace: defaultGrace,
 	}, nil
 }
 
 // Name returns the program's name without its folder, for messages.
 func (s Spec) Name() string { return filepath.Base(s.path) }
+
+// Bounded returns the same command with another limit to what it may write to
+// its standard output, in bytes.
+func (s Spec) Bounded(output int) Spec {
+	s.maxOutput = output
+	return s
+}
 
 // Cmd returns the command with its environment and folder, in a process group
 // of its own, not yet started. It is for children that live long; [Run] is for
@@ -143,7 +145,7 @@ func checkDir(dir string) error {
 
 // environment returns the variables of a command, in order of their names, and
 // those of their values that are hidden in what it says.
-func environment(o *Options, environ []string) (env, secrets []string, err error) {
+func environment(named map[string]string, environ []string) (env, secrets []string, err error) {
 	own := make(map[string]string, len(environ))
 	for _, e := range environ {
 		if name, value, ok := strings.Cut(e, "="); ok {
@@ -156,23 +158,15 @@ func environment(o *Options, environ []string) (env, secrets []string, err error
 			vars[name] = value
 		}
 	}
-	for _, name := range o.Pass {
-		value, ok := own[name]
-		if !ok {
-			return nil, nil, fmt.Errorf("the command is to be given %q from the daemon's environment, where it is not set", name)
-		}
-		vars[name] = value
-		secrets = append(secrets, value)
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
+	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			return nil, nil, fmt.Errorf("%q cannot be the name of a variable", name)
 		}
-		if strings.ContainsRune(o.Env[name], 0) {
+		if strings.ContainsRune(named[name], 0) {
 			return nil, nil, fmt.Errorf("the value of %s holds a NUL byte, which no variable can", name)
 		}
-		vars[name] = o.Env[name]
-		secrets = append(secrets, o.Env[name])
+		vars[name] = named[name]
+		secrets = append(secrets, named[name])
 	}
 	env = make([]string, 0, len(vars)) // never nil, which would be the daemon's whole environment
 	for _, name := range slices.Sorted(maps.Keys(vars)) {

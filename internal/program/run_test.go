@@ -67,7 +67,7 @@ func TestRun_OutputIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "wrote more than 1048576 bytes to its standard output") {
 		t.Errorf("a flood: %v", err)
 	}
-	limited := role(t, program.Options{MaxOutput: 4}, "echo")
+	limited := role(t, program.Options{}, "echo").Bounded(4)
 	if out, err := program.Run(t.Context(), limited, []byte("1234")); err != nil || string(out.Stdout) != "1234" {
 		t.Errorf("up to the limit: %q, %v", out.Stdout, err)
 	}
