@@ -123,7 +123,7 @@ func describeReport(w io.Writer, r *config.Report) {
 	if len(r.Files) > 0 {
 		parts = append(parts, "read: "+visible(strings.Join(r.Files, ", "))+"\n")
 	}
-	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), tokensTable(r.Tokens), verdict(r))
+	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), verdict(r))
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	_, _ = io.WriteString(w, strings.Join(parts, "\n")) // it writes into memory
 }
@@ -165,6 +165,37 @@ func scopesList(scopes []config.ScopeReport) string {
 		fmt.Fprintf(&b, "scopes like %s have settings of their own (%s)\n", visible(s.Pattern), visible(s.Place.String()))
 	}
 	return b.String()
+}
+
+// judgesTable shows who judges, unless nobody said it.
+func judgesTable(judges []config.JudgeReport) string {
+	if len(judges) == 1 && judges[0].Place.Line == 0 && judges[0].Type == config.JudgeRule {
+		return ""
+	}
+	return table("JUDGE\tTYPE\tMODEL\tHOST\tKEY\tASKED\tTHE NEXT ONE", judges, func(j config.JudgeReport) string {
+		asked := "always"
+		if j.When != "" {
+			asked = "when " + visible(j.When)
+		}
+		var next []string
+		if j.Below > 0 {
+			next = append(next, fmt.Sprintf("below %v", j.Below))
+		}
+		if j.OnNext {
+			next = append(next, "on an error")
+		}
+		return strings.Join([]string{
+			visible(j.Name), string(j.Type), orDash(visible(j.Model)), orDash(visible(j.Host)), orDash(visible(j.Key)), asked, orDash(strings.Join(next, ", ")),
+		}, "\t")
+	})
+}
+
+// orDash writes a dash where there is nothing.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }
 
 func tokensTable(tokens []config.TokenReport) string {

@@ -23,6 +23,7 @@ type Report struct {
 	Kinds    []KindReport  `json:"kinds"`
 	Names    []NameReport  `json:"names"`
 	Scopes   []ScopeReport `json:"scopes"`
+	Judges   []JudgeReport `json:"judges"` // in the order in which they are asked
 	Tokens   []TokenReport `json:"tokens"` // those of attend.yaml
 	Warnings []Warning     `json:"warnings"`
 	Mistakes Mistakes      `json:"mistakes"`
@@ -96,11 +97,14 @@ type NameCount struct {
 func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
-		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Tokens: []TokenReport{},
+		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{},
 		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(Mistakes{}, mistakes...),
 	}
 	for _, s := range c.Scopes {
 		r.Scopes = append(r.Scopes, ScopeReport{s.Place, s.Pattern})
+	}
+	for i := range c.Judges.Entries {
+		r.Judges = append(r.Judges, reportJudge(&c.Judges.Entries[i]))
 	}
 	for i := range c.Tokens {
 		r.Tokens = append(r.Tokens, reportToken(&c.Tokens[i]))

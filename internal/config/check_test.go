@@ -35,6 +35,7 @@ func TestCheck_SaysWhatNamesResolveToAndWhy(t *testing.T) {
 			{"message.created", engine.Flush, WhyExact, "message.created", 0},
 		},
 		Scopes: []ScopeReport{{Place{"attend.yaml", 3, 12}, "repo:*"}},
+		Judges: []JudgeReport{{Place: Place{Source: fromDefault}, Name: "rule", Type: JudgeRule}},
 		Tokens: []TokenReport{},
 		Warnings: []Warning{{
 			Place{Source: "kinds.json"},

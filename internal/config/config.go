@@ -37,7 +37,7 @@ type Config struct {
 
 	Store    Store
 	Replicas Replicas
-	Judge    string // its name
+	Judges   Judges
 
 	Retention Retention
 
@@ -100,7 +100,7 @@ func (c *Config) Address() string {
 // Policy returns the rules: kinds, the settings of every scope and the judge.
 // Its Number is 0: whoever records it gives it one. It compiles without error.
 func (c *Config) Policy() engine.Policy {
-	p := engine.Policy{Kinds: c.Kinds.Map(), Default: c.Settings, Judge: c.Judge}
+	p := engine.Policy{Kinds: c.Kinds.Map(), Default: c.Settings, Judge: c.Judges.name()}
 	for _, s := range c.Scopes {
 		p.Scopes = append(p.Scopes, engine.ScopeSettings{Scope: s.Pattern, Settings: s.Settings})
 	}
@@ -115,7 +115,7 @@ func (c *Config) LogValue() slog.Value {
 		slog.Bool("token", c.Token != ""),
 		slog.Int("tokens", len(c.Tokens)),
 		slog.String("store", c.Store.String()),
-		slog.String("judge", c.Judge),
+		slog.String("judge", c.Judges.String()),
 		slog.Int("kinds", len(c.Kinds.Entries)),
 		slog.Int("scopes", len(c.Scopes)),
 	)
@@ -124,5 +124,5 @@ func (c *Config) LogValue() slog.Value {
 // String shows the same on one line.
 func (c *Config) String() string {
 	return fmt.Sprintf("address=%s token=%s store=%s judge=%s kinds=%d scopes=%d files=%v",
-		c.Address(), c.Token, c.Store, c.Judge, len(c.Kinds.Entries), len(c.Scopes), c.Files)
+		c.Address(), c.Token, c.Store, c.Judges.String(), len(c.Kinds.Entries), len(c.Scopes), c.Files)
 }

@@ -118,7 +118,7 @@ func TestExamples_AttendYAML(t *testing.T) {
 	if len(c.Warnings) > 0 {
 		t.Errorf("warnings: %v", c.Warnings)
 	}
-	if diff := cmp.Diff(plain, c, cmpopts.IgnoreFields(Config{}, "Files", "Kinds", "Warnings")); diff != "" {
+	if diff := cmp.Diff(plain, c, cmpopts.IgnoreFields(Config{}, "Files", "Kinds", "Warnings"), cmpopts.IgnoreFields(Judge{}, "Place"), cmpopts.IgnoreUnexported(Judge{})); diff != "" {
 		t.Errorf("attend.yaml differs from the defaults (-default +file):\n%s", diff)
 	}
 	keys := sections()
@@ -141,22 +141,26 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	b := exampleFile(t, "attend.yaml")
 	b = b[bytes.Index(b, []byte("\nhost:")):] // before it stand command lines
 	b = bytes.Replace(b, []byte("scopes: []\n"), []byte("scopes:\n"), 1)
-	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
+	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|judges:|rules:|override:|capture:|context:|- |  )`).ReplaceAll(b, []byte("$1"))
 	t.Chdir(t.TempDir())
 	write(t, DefaultFile, string(b))
-	c, err := Load(nil, nil)
+	b = bytes.Replace(b, []byte("judge: rule\n"), nil, 1) // in whose place judges stand
+	env := []string{"TYPESAFE_API_KEY=a-key", "JUDGE_TOKEN=a-token"}
+	write(t, DefaultFile, string(b))
+	c, err := Load(nil, env)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
 	// A socket stands in place of host and port.
 	b = regexp.MustCompile(`(?m)^(host|port):.*$`).ReplaceAll(b, nil)
 	write(t, DefaultFile, string(regexp.MustCompile(`(?m)^# (socket:)`).ReplaceAll(b, []byte("$1"))))
-	if c, err := Load(nil, nil); err != nil || c.Socket == "" {
+	if c, err := Load(nil, env); err != nil || c.Socket == "" {
 		t.Errorf("with a socket: %v", err)
 	}
 	if c.Token == "" || len(c.AllowedHosts) == 0 || len(c.AllowedOrigins) == 0 || c.Settings.Guidance == "" ||
 		len(c.Settings.Criteria) == 0 || len(c.Settings.Predicates) == 0 || len(c.Scopes) == 0 ||
-		c.Context.Attune == nil || c.Webhook.SecretKey == "" || len(c.Webhook.Allow) == 0 || len(c.Webhook.Receivers) == 0 {
+		len(c.Judges.Entries) != 4 || c.Judges.Entries[0].Rules == "" || len(c.Judges.Overrides) == 0 ||
+		c.Judges.Context.IsZero() || c.Judges.Capture.IsZero() || c.Context.Attune == nil || c.Webhook.SecretKey == "" || len(c.Webhook.Allow) == 0 || len(c.Webhook.Receivers) == 0 {
 		t.Errorf("something stayed a comment: %+v", c)
 	}
 }

@@ -26,7 +26,8 @@ type Field struct {
 	PushEvery time.Duration
 }
 
-// Context is what a judge that reads is shown beside the window.
+// Context is what a judge that reads is shown beside the window, besides what a
+// hook brings ([Judges.Context]).
 type Context struct {
 	// Attune are the entries of a Field to show; nil for none.
 	Attune *Attune
@@ -121,18 +122,14 @@ func (r *reader) readScalars(section, example string, n *yaml.Node, layer map[st
 	}
 }
 
-// readContext reads the section context.
+// keyAttune stands under context, beside the keys of a hook.
+const keyAttune = "attune"
+
+// readContext reads what the section context asks of a Field. The rest of it is
+// a hook.
 func (r *reader) readContext(n *yaml.Node) (c Context) {
-	const attune = "attune"
-	for _, f := range r.fields(n, keyContext, "an object, as {attune: {agent: operator}}") {
-		key := join(keyContext, label(f.name))
-		if f.name != attune {
-			r.fail(f.key, key, "unknown setting%s", didYouMean(f.name, []string{attune}))
-			continue
-		}
-		if !isNull(f.value) {
-			c.Attune = r.readAttune(f.value, key)
-		}
+	if n = section(n, keyAttune); n != nil && !isNull(n) {
+		c.Attune = r.readAttune(n, join(keyContext, keyAttune))
 	}
 	return c
 }

@@ -40,6 +40,7 @@ func Load(flags *pflag.FlagSet, env []string) (*Config, error) {
 type loader struct {
 	c        *Config
 	values   *viper.Viper // scalar key → given
+	env      map[string]string
 	mistakes Mistakes
 	unread   bool // attend.yaml is there and could not be read
 }
@@ -59,6 +60,7 @@ type given struct {
 func load(flags *pflag.FlagSet, env []string) (*Config, Mistakes) {
 	l := &loader{
 		c:      &Config{Settings: engine.Defaults()},
+		env:    environment(env),
 		values: viper.NewWithOptions(viper.KeyDelimiter("\x00")), // a dot in a key is a part of it
 	}
 	root, r := l.readFile(l.path(flags, env))
@@ -66,6 +68,7 @@ func load(flags *pflag.FlagSet, env []string) (*Config, Mistakes) {
 	l.sections(root, r)
 	l.scalars()
 	l.c.Scopes = r.readScopes(section(root, "scopes"), l.c.Settings)
+	l.readJudges(root, r)
 	l.mistakes = append(l.mistakes, r.mistakes...)
 	before := len(l.mistakes)
 	l.readKinds()
@@ -92,7 +95,7 @@ func (l *loader) path(flags *pflag.FlagSet, env []string) (path string, explicit
 
 // readFile reads attend.yaml. The root is nil when there is nothing to read.
 func (l *loader) readFile(path string, explicit bool) (*yaml.Node, *reader) {
-	r := &reader{source: path}
+	r := &reader{source: path, env: l.env}
 	if _, err := os.Stat(path); !explicit && errors.Is(err, fs.ErrNotExist) {
 		return nil, r
 	}
@@ -147,7 +150,7 @@ func (l *loader) fromFile(root *yaml.Node, r *reader) map[string]any {
 		case f.name == keyWebhook:
 			r.readScalars(keyWebhook, "{allow: [10.0.0.0/8]}", f.value, layer)
 		case slices.Contains(sections(), f.name) || isNull(f.value):
-		case f.name == keyKinds:
+		case f.name == keyKinds || f.name == keyRules || f.name == keyJudge:
 			layer[f.name] = given{text: f.value.Value, place: r.place(f.value), key: f.name, node: f.value, dir: filepath.Dir(r.source)}
 		default:
 			if text, ok := r.scalar(f.value, f.name); ok {
@@ -223,6 +226,16 @@ func (l *loader) fromEnv(env []string) map[string]any {
 		}
 	}
 	return layer
+}
+
+// environment makes a map of what [os.Environ] gives. The last of a name counts.
+func environment(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		m[name] = value
+	}
+	return m
 }
 
 // otherVariable knows the variables that are not the daemon's: those of the

@@ -38,7 +38,12 @@ func TestLoad_Precedence(t *testing.T) {
 		"retention.eventsMs":      {"", "2000000", "3000000", "604800000", func(c *Config) string { return fmt.Sprint(c.Retention.Events.Milliseconds()) }},
 		"retention.stepsMs":       {"", "2000000000", "3000000000", "2592000000", func(c *Config) string { return fmt.Sprint(c.Retention.Steps.Milliseconds()) }},
 		"retention.everyMs":       {"", "2000", "3000", "60000", func(c *Config) string { return fmt.Sprint(c.Retention.Every.Milliseconds()) }},
-		"judge":                   {"rule", "rule", "rule", "rule", func(c *Config) string { return c.Judge }},
+		"judge":                   {"jev", "rule", "jev", "rule", func(c *Config) string { return string(c.Judges.Entries[0].Type) }},
+		"judgeModel":              {"a", "b", "c", "", func(c *Config) string { return c.Judges.Entries[0].Model }},
+		"judgeUrl":                {"http://[::1]/a", "http://[::1]/b", "http://[::1]/c", "", func(c *Config) string { return c.Judges.Entries[0].URL }},
+		"rules":                   {`{"default":"note"}`, `{"default":"ask"}`, `{default: skip}`, "", func(c *Config) string { return strings.TrimSpace(c.Judges.Entries[0].Rules) }},
+		"judgeRecord":             {"", "false", "false", "true", func(c *Config) string { return fmt.Sprint(c.Judges.Record) }},
+		"judgeCalls":              {"", "2", "3", "64", func(c *Config) string { return fmt.Sprint(c.Judges.Calls) }},
 		"kinds": {`{"a":"flush"}`, `{"b":"flush"}`, `{c: flush}`, "", func(c *Config) string {
 			if len(c.Kinds.Entries) == 0 {
 				return ""
@@ -60,6 +65,8 @@ func TestLoad_Precedence(t *testing.T) {
 		"logFormat":             {"json", "text", "json", "text", func(c *Config) string { return c.LogFormat }},
 		"shutdownGraceMs":       {"", "2", "3", "10000", func(c *Config) string { return fmt.Sprint(c.ShutdownGrace.Milliseconds()) }},
 	}
+	// What must stand in the file for a value to count.
+	beside := map[string]string{"judgeModel": "judge: jev\n", "judgeUrl": "judge: jev\n", "rules": "judge: rules\n"}
 	t.Chdir(t.TempDir())
 	for _, s := range scalars() {
 		v, ok := values[s.key]
@@ -73,9 +80,13 @@ func TestLoad_Precedence(t *testing.T) {
 			if set&1 != 0 {
 				file, want = strings.Replace(s.key, ".", ": {", 1)+": "+v.file+strings.Repeat("}", strings.Count(s.key, "."))+"\n", strings.NewReplacer("{c: flush}", `{"c":"flush"}`).Replace(v.file)
 			}
+			if set != 0 {
+				file += beside[s.key]
+			}
 			if set&2 != 0 {
 				env, want = []string{s.variable() + "=" + v.variable}, v.variable
 			}
+			env = append(env, "TYPESAFE_API_KEY=a-key")
 			if set&4 != 0 && s.usage != "" {
 				args, want = []string{"--" + s.flag() + "=" + v.flag}, v.flag
 			}
@@ -117,6 +128,11 @@ func TestLoad_NamesOfVariablesAndFlags(t *testing.T) {
 		"retention.stepsMs ATTEND_RETENTION_STEPS_MS",
 		"retention.everyMs ATTEND_RETENTION_EVERY_MS",
 		"judge ATTEND_JUDGE --judge",
+		"judgeModel ATTEND_JUDGE_MODEL --judge-model",
+		"judgeUrl ATTEND_JUDGE_URL --judge-url",
+		"rules ATTEND_RULES --rules",
+		"judgeRecord ATTEND_JUDGE_RECORD",
+		"judgeCalls ATTEND_JUDGE_CALLS",
 		"kinds ATTEND_KINDS --kinds",
 		"actThreshold ATTEND_ACT_THRESHOLD --act-threshold",
 		"guidance ATTEND_GUIDANCE",
@@ -174,14 +190,18 @@ func TestLoad_Defaults(t *testing.T) {
 	}
 	want := &Config{
 		Host: "127.0.0.1", Port: 8787,
-		Store: Store{Kind: StoreSQLite, File: "attend.db"}, Replicas: Replicas{Lease: 10 * time.Second}, Judge: "rule",
+		Store: Store{Kind: StoreSQLite, File: "attend.db"}, Replicas: Replicas{Lease: 10 * time.Second},
+		Judges: Judges{
+			Entries: []Judge{{Place: Place{Source: fromDefault}, Name: "rule", Type: JudgeRule, Images: true}},
+			Record:  true, Calls: 64,
+		},
 		Retention: Retention{Events: 7 * 24 * time.Hour, Steps: 30 * 24 * time.Hour, Every: time.Minute},
 		Field:     Field{Settings: rules.DefaultSettings(), PushEvery: time.Second},
 		Webhook:   Webhook{Enabled: true},
 		LogLevel:  slog.LevelInfo, LogFormat: "text", ShutdownGrace: 10 * time.Second,
 		Settings: engine.Defaults(),
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Config{}, "Warnings")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Config{}, "Warnings"), cmpopts.IgnoreUnexported(Judge{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 }

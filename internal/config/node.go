@@ -15,6 +15,7 @@ import (
 // wrong and return ok false, so that the walk goes on to the next mistake.
 type reader struct {
 	source   string
+	env      map[string]string // what values may name
 	mistakes Mistakes
 }
 

@@ -19,8 +19,8 @@ type Replicas struct {
 	NoMigrate bool
 	// Lease is how long the daemon's right to decide lasts when it falls silent.
 	Lease time.Duration
-	// Name is the replica's among the others, of this process alone; "" to have
-	// one made up.
+	// Name is what people know the replica by; "" for its host and process. A
+	// random word is added, so that it need not be its alone.
 	Name string
 }
 

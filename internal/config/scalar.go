@@ -83,7 +83,12 @@ func scalars() []scalar {
 		{key: "retention.eventsMs", fallback: "604800000", set: setSpan(func(c *Config) *time.Duration { return &c.Retention.Events })},
 		{key: "retention.stepsMs", fallback: "2592000000", set: setSpan(func(c *Config) *time.Duration { return &c.Retention.Steps })},
 		{key: "retention.everyMs", fallback: "60000", set: setRetentionEvery},
-		{key: "judge", fallback: "rule", usage: "`judge` of settled windows: rule", set: setJudge},
+		{key: keyJudge, fallback: "rule", usage: "`judge` of settled windows: rule, rules, jev, decisions, anthropic, openai, gemini, chat, http, command"},
+		{key: "judgeModel", usage: "`model` of the judge"},
+		{key: "judgeUrl", usage: "base `URL` of the judge, as https://host/v1"},
+		{key: keyRules, usage: "`rules` of the judge rules: a YAML or JSON file, or inline JSON"},
+		{key: "judgeRecord", fallback: "true", set: setJudgeRecord},
+		{key: "judgeCalls", fallback: "64", set: setJudgeCalls},
 		{key: keyKinds, usage: "`kinds` of events: a JSON or YAML file, or inline JSON as {\"message.created\": \"flush\"}"},
 		{
 			key: "actThreshold", usage: "the `share` of act over skip, in (0, 1], from which the agent is called; off when unset",
@@ -116,7 +121,7 @@ func scalars() []scalar {
 
 // sections are the keys of attend.yaml that are no scalars.
 func sections() []string {
-	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyWebhook, keyContext, keyTokens}
+	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyWebhook, keyJudges, keyOverride, keyContext, keyCapture, keyTokens}
 }
 
 // Flags adds the flags of the daemon to fs. [Load] reads them back.

@@ -17,13 +17,19 @@ const hidden = "hunter2-the-secret"
 // No way of printing, logging or encoding a configuration shows its secrets.
 func TestSecret_IsNeverPrinted(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, DefaultFile, "tokens: [{name: a, rights: [read], token: "+hidden+"-2}]")
-	c, err := Load(nil, []string{"ATTEND_TOKEN=" + hidden})
+	write(t, DefaultFile, "tokens: [{name: a, rights: [read], token: "+hidden+"-2}]\n"+
+		"judges: [{type: jev, onError: next}, {type: command, command: [judge], env: {KEY: $TYPESAFE_API_KEY}}]\n"+
+		"context: {http: 'https://a/', keyEnv: TYPESAFE_API_KEY}\ncapture: {command: [a], env: {KEY: "+hidden+"}}")
+	c, err := Load(nil, []string{"ATTEND_TOKEN=" + hidden, "TYPESAFE_API_KEY=" + hidden})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Token.Reveal() != hidden {
-		t.Fatalf("the token is %q", c.Token.Reveal())
+	for _, s := range []Secret{
+		c.Token, c.Judges.Entries[0].Key, c.Judges.Entries[1].Variables[0].Value, c.Judges.Context.Key, c.Judges.Capture.Variables[0].Value,
+	} {
+		if s.Reveal() != hidden {
+			t.Fatalf("the secret is %q", s.Reveal())
+		}
 	}
 	var log strings.Builder
 	for _, h := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
@@ -66,6 +72,20 @@ func TestSecret_IsInNoMistake(t *testing.T) {
 		"store: postgres:user:" + hidden + "@db/attend",
 		"store: mysql://user:" + hidden + "@db/attend",
 		"policy:\n  token: " + hidden,
+		"judge: {type: jev, keyEnv: " + hidden + "}",
+		"judge: {type: jev, key: " + hidden + "}",
+		"judge: {type: http, url: 'https://a:" + hidden + "@b/c'}",
+		"judge: {type: http, url: 'https://b/c?" + hidden + "'}",
+		"judge: {type: http, url: 'https://b:" + hidden + "/'}",
+		"judgeUrl: 'https://b/#" + hidden + "'",
+		"judge: {type: command, command: [a], env: [" + hidden + "]}",
+		"judge: {type: command, command: [a], env: " + hidden + "}",
+		"judge: {type: command, command: [a], env: {A: [" + hidden + "]}}",
+		"judge: {type: command, command: [a], env: {A: $" + hidden + "}}",
+		"judge: {type: command, command: 'a " + hidden + "'}",
+		"judge: {type: command, command: [{a: " + hidden + "}]}",
+		"context: {http: 'https://a?" + hidden + "'}",
+		"capture: {http: 'https://a/', keyEnv: " + hidden + "}",
 		"tokens: " + hidden,
 		"tokens: [" + hidden + "]",
 		"tokens: {name: a, token: " + hidden + "}",
@@ -127,7 +147,7 @@ func TestLoad_WarnsOfWorldReadableSecrets(t *testing.T) {
 // A kinds entry is found again in the policy, so that nothing is lost between
 // the two.
 func TestConfig_PolicyHoldsTheKinds(t *testing.T) {
-	c := &Config{Settings: engine.Defaults(), Judge: "rule", Kinds: Kinds{Entries: []KindEntry{{Pattern: "a", Kind: engine.Flush}}}}
+	c := &Config{Settings: engine.Defaults(), Judges: Judges{Entries: []Judge{{Type: JudgeRule}}}, Kinds: Kinds{Entries: []KindEntry{{Pattern: "a", Kind: engine.Flush}}}}
 	p := c.Policy()
 	if err := p.Compile(); err != nil {
 		t.Fatal(err)

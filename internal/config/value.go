@@ -158,12 +158,19 @@ func setStore(c *Config, text string) error {
 	}
 }
 
-func setJudge(c *Config, text string) error {
-	judges := []string{"rule"}
-	if !slices.Contains(judges, text) {
-		return fmt.Errorf("is %s: this version has %s", quote(text), strings.Join(judges, ", "))
+func setJudgeRecord(c *Config, text string) (err error) {
+	if c.Judges.Record, err = strconv.ParseBool(text); err != nil {
+		return fmt.Errorf("is %s: must be true or false", quote(text))
 	}
-	c.Judge = text
+	return nil
+}
+
+func setJudgeCalls(c *Config, text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 1 || v > maxConcurrency {
+		return fmt.Errorf("is %s: must be a whole number from 1 to %d", quote(text), maxConcurrency)
+	}
+	c.Judges.Calls = v
 	return nil
 }
 

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readJudges reads who judges: one judge by its type or as an object, or the
+// list of several; and what may change their answer.
+func (l *loader) readJudges(root *yaml.Node, r *reader) {
+	drafts, listed := l.chosen(root, r)
+	l.oneJudgeOptions(drafts, listed)
+	l.readRules(drafts, r)
+	for _, d := range drafts {
+		l.finish(d)
+	}
+	l.checkJudgeNames(drafts)
+	l.checkOrder(drafts)
+	for _, d := range drafts {
+		l.c.Judges.Entries = append(l.c.Judges.Entries, d.Judge)
+	}
+	if n := section(root, keyOverride); n != nil {
+		l.c.Judges.Overrides = r.readOverrides(n)
+	}
+	capture := r.readHook(section(root, keyCapture), keyCapture, "an object, as {http: https://app.example.com/capture}")
+	context := r.readHook(section(root, keyContext), keyContext, "an object, as {attune: {agent: operator}}", keyAttune)
+	l.c.Judges.Capture, l.c.Judges.Context = l.finishHook(capture), l.finishHook(context)
+}
+
+// chosen returns the judges that count: a flag or variable puts one in place of
+// whatever the file holds. listed says that they are those of the list.
+func (l *loader) chosen(root *yaml.Node, r *reader) (drafts []*draft, listed bool) {
+	v := l.value(keyJudge)
+	one, list := present(root, keyJudge), present(root, keyJudges)
+	if one != nil && list != nil {
+		r.fail(list, keyJudges, "cannot stand beside judge (line %d): make that judge an entry of the list", one.Line)
+	}
+	var single *draft
+	if one != nil {
+		single = r.readJudge(one, keyJudge)
+	}
+	if list != nil {
+		drafts = r.readJudges(list)
+	}
+	switch {
+	case v.node != nil && v.node == one:
+		return []*draft{single}, false
+	case v.place.Source == fromDefault && list != nil:
+		return drafts, true
+	}
+	kind, known := judgeKindOf(JudgeType(v.text))
+	if !known {
+		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("is %s: unknown judge%s", quote(v.text), orList(v.text, judgeTypes()))})
+	}
+	if single != nil && single.Type == kind.name {
+		return []*draft{single}, false // its options are still meant
+	}
+	for _, ignored := range []struct {
+		node *yaml.Node
+		key  string
+	}{{one, keyJudge}, {list, keyJudges}} {
+		if ignored.node != nil {
+			l.warn(r.place(ignored.node), WarnIgnored, "%s: %s is given instead, and what stands here is not used", ignored.key, v.place)
+		}
+	}
+	d := &draft{Judge: Judge{Place: v.place, Type: kind.name, Images: true}, at: v.key, where: make(map[string]spot)}
+	return []*draft{d}, false
+}
+
+// present returns the value of a top-level key, nil when nothing stands there.
+func present(root *yaml.Node, key string) *yaml.Node {
+	if n := section(root, key); n != nil && !isNull(n) {
+		return n
+	}
+	return nil
+}
+
+func (l *loader) warn(at Place, code WarningCode, format string, args ...any) {
+	l.c.Warnings = append(l.c.Warnings, Warning{at, code, fmt.Sprintf(format, args...)})
+}
+
+// oneJudgeOptions gives judgeModel and judgeUrl to the one judge.
+func (l *loader) oneJudgeOptions(drafts []*draft, listed bool) {
+	for _, o := range []struct{ key, option string }{{"judgeModel", "model"}, {"judgeUrl", "url"}} {
+		v := l.value(o.key)
+		if v.text == "" {
+			continue
+		}
+		if listed {
+			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("is for one judge: write %s in the entries of judges", o.option)})
+			continue
+		}
+		d := drafts[0]
+		if kind, known := judgeKindOf(d.Type); known && !slices.Contains(kind.options, o.option) && strength(v.place) < strength(d.Place) {
+			l.warn(v.place, WarnIgnored, "%s: the judge is %s (%s), which takes none", o.key, d.Type, d.Place)
+			continue
+		}
+		if d.has(o.option) && v.place.Line > 0 {
+			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("is given twice, first as %s", d.spot(o.option).key)})
+			continue
+		}
+		d.where[o.option] = spot{v.place, v.key}
+		if o.option == "url" {
+			d.URL = v.text
+			continue
+		}
+		if d.Model = v.text; len(v.text) > maxModelBytes {
+			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("has %d bytes: may have at most %d", len(v.text), maxModelBytes)})
+		}
+	}
+}
+
+// strength orders sources: a flag wins over a variable, a variable over a file.
+func strength(p Place) int {
+	switch {
+	case strings.HasPrefix(p.Source, "--"):
+		return 3
+	case p.Line > 0:
+		return 1
+	case p.Source == fromDefault:
+		return 0
+	default:
+		return 2
+	}
+}
+
+// readRules reads the rules of each judge that has some: its own, else those of
+// the top level.
+func (l *loader) readRules(drafts []*draft, r *reader) {
+	shared, used := l.value(keyRules), false
+	for _, d := range drafts {
+		if d.Type != JudgeRules {
+			continue
+		}
+		v := d.rules
+		switch {
+		case d.has("file") && d.has("rules"):
+			l.fail(d.spot("rules"), "cannot stand beside file: leave one of them out")
+			continue
+		case v.text == "" && v.node == nil && shared.text == "" && shared.node == nil:
+			if !d.has("file") {
+				l.fail(d.spot("type"), "the judge rules needs rules: name their file in rules, or write them there")
+			}
+			continue
+		case v.text == "" && v.node == nil:
+			v, used = shared, true
+		default:
+			v.dir = filepath.Dir(r.source)
+		}
+		d.Rules = l.rulesText(v)
+	}
+	if used || shared.text == "" && shared.node == nil || len(drafts) == 0 {
+		return
+	}
+	if d := drafts[0]; strength(shared.place) < strength(d.Place) {
+		l.warn(shared.place, WarnIgnored, "rules: no judge here is rules (%s), so they are not used", d.Place)
+		return
+	}
+	l.mistakes = append(l.mistakes, Mistake{shared.place, shared.key, "no judge uses them: write judge: rules, or leave them out"})
+}
+
+// rulesText reads rules from wherever they were given.
+func (l *loader) rulesText(v given) string {
+	text := strings.TrimSpace(v.text)
+	switch {
+	case v.node != nil && v.node.Kind == yaml.MappingNode:
+		b, err := yaml.Marshal(v.node)
+		if err != nil {
+			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "cannot be written as YAML: " + err.Error()})
+		}
+		return string(b)
+	case v.node != nil && v.node.Kind != yaml.ScalarNode:
+		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "is a list: must be an object with rules and default, or the path of a file"})
+		return ""
+	case strings.HasPrefix(text, "{"):
+		return v.text
+	}
+	path := text
+	if v.dir != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(v.dir, path)
+	}
+	b, err := readFile(path)
+	if err != nil {
+		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("file %s %v", quote(path), err)})
+		return ""
+	}
+	l.c.Files = append(l.c.Files, path)
+	return string(b)
+}
+
+func (l *loader) fail(at spot, format string, args ...any) {
+	l.mistakes = append(l.mistakes, Mistake{at.place, at.key, fmt.Sprintf(format, args...)})
+}
