@@ -25,22 +25,23 @@ func (a *App) openPostgres(ctx context.Context) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.leases, a.replica = st, a.cfg.Replicas.Name
-	if a.replica == "" {
-		a.replica = replicaName()
-	}
+	a.leases, a.replica = st, replicaName(a.cfg.Replicas.Name)
 	return st, nil
 }
 
-// replicaName makes up a name that no other process has had: for people by its
-// host and number, and by a draw. One that was killed and is started again
-// waits, as any other would, until its leases of before expire.
-func replicaName() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "attend"
+// replicaName makes up a name that no other process has had: for people by what
+// is configured, else by its host and number, and by a draw. Two daemons that
+// are given one name are then two replicas still; one that was killed and is
+// started again waits, as any other would, until its leases of before expire.
+func replicaName(configured string) string {
+	if configured == "" {
+		host, err := os.Hostname()
+		if err != nil || host == "" {
+			host = "attend"
+		}
+		configured = fmt.Sprintf("%.64s-%d", host, os.Getpid())
 	}
-	return fmt.Sprintf("%.64s-%d-%s", host, os.Getpid(), rand.Text()[:10])
+	return configured + "-" + rand.Text()[:10]
 }
 
 // refuseNoKinds ends the start of a replica that was given no kinds, where the
