@@ -9,6 +9,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -25,7 +26,8 @@ import (
 	"attend/internal/judge"
 )
 
-// MaxBody is the size of an answer that is read, in bytes.
+// MaxBody is the size of an answer that is read, in bytes, unless the request
+// says otherwise.
 const MaxBody = 1 << 20
 
 // What one host may take.
@@ -66,13 +68,15 @@ type Request struct {
 	URL    string
 	Header http.Header // the key stands here; Content-Type and Accept are set by Post
 	Body   []byte      // JSON
+	// MaxBody is the size of the answer that is read, in bytes; 0 is MaxBody.
+	MaxBody int
 }
 
 // Response is what came back.
 type Response struct {
 	Status     int
 	Header     http.Header
-	Body       []byte        // at most MaxBody
+	Body       []byte        // at most as long as the request allows
 	RequestID  string        // as the host names the call, "" for none
 	RetryAfter time.Duration // the host asked for no call before this: at most MaxRetryAfter, 0 for nothing
 }
@@ -83,7 +87,7 @@ type Response struct {
 // Errors: *judge.Error for anything but a 2xx with a whole JSON value.
 // Transient where the network failed, the context ended, or the status asks
 // to try again; Malformed where an answer came that is no JSON or is longer
-// than MaxBody; Permanent for what would be refused again. Its text names the
+// than the request allows; Permanent for what would be refused again. Its text names the
 // host, and holds nothing else of the request or the body.
 func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	req, err := request(ctx, r)
@@ -99,8 +103,9 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 		Status: resp.StatusCode, Header: resp.Header,
 		RequestID: requestID(resp.Header), RetryAfter: retryAfter(resp.Header, time.Now()),
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
-	out.Body = body[:min(len(body), MaxBody)]
+	most := cmp.Or(r.MaxBody, MaxBody)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
+	out.Body = body[:min(len(body), most)]
 	if classed := Classify(&out); classed != nil {
 		return out, classed // whatever became of the body, the status says what to do
 	}
@@ -109,8 +114,8 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 		classed := failure(ctx, req.URL, err)
 		classed.Status, classed.RequestID = out.Status, out.RequestID
 		return out, classed
-	case len(body) > MaxBody:
-		return out, malformed(&out, fmt.Sprintf("the answer is longer than %d bytes", MaxBody))
+	case len(body) > most:
+		return out, malformed(&out, fmt.Sprintf("the answer is longer than %d bytes", most))
 	case !json.Valid(body):
 		return out, malformed(&out, "the answer is no JSON")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -148,8 +149,9 @@ func TestPost_Slow(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // only then is it heard that the other side has gone
 				begin(w)
-				<-ctx.Done()
+				<-r.Context().Done()
 			})
 			_, x, err := ask(ctx, t, url)
 			if err == nil || err.Class != judge.Transient || !strings.Contains(err.Message, "did not answer in time") {
