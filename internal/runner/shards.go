@@ -34,6 +34,7 @@ type shards struct {
 	covers   chan []engine.Position
 	reading  bool      // covers are on their way
 	readAt   time.Time // when they were last asked for
+	failing  bool      // the last claim failed: told once
 }
 
 // claimed is the store's answer to a claim, and when it was asked for.
@@ -129,12 +130,17 @@ func (r *Runner) takeClaim(ctx context.Context, c claimed) {
 		return
 	}
 	if c.err != nil {
-		if ctx.Err() == nil {
-			r.log.Warn("the leases could not be claimed", "replica", r.opt.Replica, "error", c.err)
+		if ctx.Err() == nil && !r.shards.failing {
+			r.shards.failing = true
+			r.log.Warn("the leases could not be claimed: it is tried again until they are", "replica", r.opt.Replica, "error", c.err)
 		}
 		return
 	}
 	sh := &r.shards
+	if sh.failing {
+		sh.failing = false
+		r.log.Info("the leases are claimed again", "replica", r.opt.Replica)
+	}
 	held := len(sh.held())
 	var tokens [engine.Shards]int64
 	for _, f := range c.Fences {
