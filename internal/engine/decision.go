@@ -43,7 +43,7 @@ type Verdict struct {
 type Exchange struct {
 	Judge        string     `json:"judge"`           // as configured
 	Model        string     `json:"model,omitempty"` // as the answer names it
-	Outcome      string     `json:"outcome"`         // answered, below, or a class of failure: error, malformed, permanent, refused, held, timeout
+	Outcome      string     `json:"outcome"`         // answered, below, passed (its condition failed), or a class of failure: error, malformed, permanent, refused, held, timeout
 	Message      string     `json:"message,omitempty"`
 	Status       int        `json:"status,omitempty"`       // of the HTTP response
 	RequestID    string     `json:"requestId,omitempty"`    // as the judge's host names the call
