@@ -97,10 +97,17 @@ func (c *Config) Address() string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 }
 
-// Policy returns the rules: kinds, the settings of every scope and the judge.
+// Policy returns the rules: kinds, the settings of every scope, the judge, and
+// the rules and overrides that the fold applies itself.
 // Its Number is 0: whoever records it gives it one. It compiles without error.
 func (c *Config) Policy() engine.Policy {
 	p := engine.Policy{Kinds: c.Kinds.Map(), Default: c.Settings, Judge: c.Judges.name()}
+	if c.Judges.pure() {
+		p.Rules = c.Judges.Entries[0].Rules
+	}
+	for _, o := range c.Judges.Overrides {
+		p.Overrides = append(p.Overrides, engine.OverrideRule{When: o.When, Then: o.Then})
+	}
 	for _, s := range c.Scopes {
 		p.Scopes = append(p.Scopes, engine.ScopeSettings{Scope: s.Pattern, Settings: s.Settings})
 	}

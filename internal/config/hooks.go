@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -78,7 +79,22 @@ func (r *reader) command(n *yaml.Node, key string) []string {
 			command = append(command, item.Value)
 		}
 	}
+	if len(command) > 0 {
+		command[0] = r.program(command[0])
+	}
 	return command
+}
+
+// program makes a path that is relative to the file absolute. A name without a
+// slash is looked for in PATH.
+func (r *reader) program(name string) string {
+	if filepath.IsAbs(name) || !strings.ContainsRune(filepath.ToSlash(name), '/') {
+		return name
+	}
+	if path, err := filepath.Abs(filepath.Join(filepath.Dir(r.source), name)); err == nil {
+		return path
+	}
+	return name
 }
 
 // variables reads what a command finds in its environment. A value may be a

@@ -161,7 +161,7 @@ func (l *loader) checkOrder(drafts []*draft) {
 			return
 		}
 		if d.When == "" && d.Below == 0 && !d.OnNext {
-			l.warn(drafts[i+1].Place, WarnNeverAsked, "%s: is never asked, nor is what follows: %s before it always decides; give that one a when, below or onError: next", drafts[i+1].at, quote(d.Name))
+			l.fail(spot{drafts[i+1].Place, drafts[i+1].at}, "is never asked: %s before it answers every window; give that one a when, below or onError: next", quote(d.Name))
 			return
 		}
 	}

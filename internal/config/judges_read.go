@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"attend/internal/engine"
+	"attend/internal/expr"
 )
 
 // The keys that say who judges, and what judges are shown.
@@ -26,7 +27,6 @@ const (
 	maxJudgeName    = 64 // it is a label of metrics
 	maxModelBytes   = 256
 	maxOverrides    = 100
-	maxCondition    = 4 << 10
 	maxArguments    = 256
 	maxVariables    = 256
 	maxArgument     = 64 << 10
@@ -73,7 +73,7 @@ func judgeOptions() []judgeOption {
 	return []judgeOption{
 		{"name", func(r *reader, n *yaml.Node, key string, d *draft) { d.Name = r.judgeName(n, key) }},
 		{"type", func(r *reader, n *yaml.Node, key string, d *draft) { d.Type = r.judgeType(n, key) }},
-		{"when", func(r *reader, n *yaml.Node, key string, d *draft) { d.When, _ = r.text(n, key, maxCondition) }},
+		{"when", func(r *reader, n *yaml.Node, key string, d *draft) { d.When = r.condition(n, key, expr.Window) }},
 		{"below", func(r *reader, n *yaml.Node, key string, d *draft) { d.Below = r.share(n, key) }},
 		{"onError", func(r *reader, n *yaml.Node, key string, d *draft) { d.OnNext = r.onError(n, key) }},
 		{"model", func(r *reader, n *yaml.Node, key string, d *draft) { d.Model, _ = r.name(n, key, maxModelBytes) }},
@@ -237,7 +237,7 @@ func (r *reader) readOverrides(n *yaml.Node) []Override {
 			switch f.name {
 			case "when":
 				o.Place = r.place(f.value)
-				o.When, _ = r.text(f.value, key, maxCondition)
+				o.When = r.condition(f.value, key, expr.Verdict)
 			case "then":
 				o.Then, _ = r.route(f.value, key)
 				if o.Then == engine.Wait {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 
 // Every option of an entry arrives under its name.
 func TestLoad_Judges(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	t.Chdir(dir)
 	write(t, "rules.yaml", "default: note\n")
 	write(t, DefaultFile, `
 kinds: {a: flush}
@@ -55,7 +57,7 @@ judges:
 		},
 		{Name: "anthropic", Type: JudgeAnthropic, URL: "http://127.0.0.1:1/v1", Key: "key-2", System: "Decide.", OnNext: true, Images: true},
 		{
-			Name: "command", Type: JudgeCommand, Command: []string{"./judge", ""}, OnNext: true, Images: true,
+			Name: "command", Type: JudgeCommand, Command: []string{filepath.Join(dir, "judge"), ""}, OnNext: true, Images: true,
 			Variables: []Variable{{"A", "1"}, {"B", "key-2"}, {"C", ""}},
 		},
 		{Name: "rule", Type: JudgeRule, Images: true},
@@ -66,6 +68,23 @@ judges:
 	}
 	if got, want := c.Policy().Judge, "rules, own, cheap, anthropic, command, rule"; got != want {
 		t.Errorf("the policy's judge is %q, want %q", got, want)
+	}
+}
+
+// Where one judge decides by rules alone, they stand in the policy, and
+// overrides always do: a replay needs no other file.
+func TestConfig_PolicyHoldsTheRules(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "rules.yaml", "rules: []\ndefault: note\n")
+	write(t, DefaultFile, "judge: rules\nrules: rules.yaml\noverride:\n  - {when: route == \"skip\", then: queue}\n")
+	c, err := Load(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Policy()
+	want := []engine.OverrideRule{{When: `route == "skip"`, Then: engine.Queue}}
+	if diff := cmp.Diff(want, p.Overrides); diff != "" || p.Judge != "rules" || p.Rules != "rules: []\ndefault: note\n" {
+		t.Errorf("judge %q, rules %q, overrides (-want +got):\n%s", p.Judge, p.Rules, diff)
 	}
 }
 

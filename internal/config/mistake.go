@@ -111,7 +111,6 @@ const (
 	WarnShortRetention WarningCode = "shortRetention" // events go before their windows settle
 	WarnWideAllow      WarningCode = "wideAllow"      // callbacks may lead almost everywhere
 	WarnNoLastResort   WarningCode = "noLastResort"   // nobody hears of what the judge cannot answer
-	WarnNeverAsked     WarningCode = "neverAsked"     // a judge behind one that always decides
 	WarnPlainHTTP      WarningCode = "plainHttp"      // what is judged crosses the network in the clear
 	WarnNoKey          WarningCode = "noKey"          // a judge elsewhere is called without a key
 )
