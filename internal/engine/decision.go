@@ -6,6 +6,8 @@ type Answer struct {
 	Probabilities map[Route]float64  `json:"probabilities,omitempty"`
 	Predicates    map[string]float64 `json:"predicates,omitempty"`
 	Confidence    *float64           `json:"confidence,omitempty"`
+	By            string             `json:"by,omitempty"`      // of a pure judge: which of its rules it was
+	Trouble       string             `json:"trouble,omitempty"` // of a pure judge: what failed on the way, in a line
 }
 
 // Change names what changed a judged route.
