@@ -44,6 +44,13 @@ type Image struct {
 	MIME string `json:"mimeType"` // image/png, image/jpeg, image/webp or image/gif
 }
 
+// Context is what a context hook brought for one call: facts (an object, nil
+// for none), and questions that are asked besides those of the configuration.
+type Context struct {
+	Facts      json.RawMessage
+	Predicates []engine.Predicate
+}
+
 // Window is the settled window, its events oldest first.
 type Window struct {
 	ID        string             `json:"id"`
