@@ -83,6 +83,8 @@ const (
 	// has come, by the owner of the subscription's shard.
 	SpaceWebhook         = "webhook"
 	SpaceWebhookProgress = "webhookProgress"
+	// SpaceSource holds the cursors of sources, by the owner of each one's shard.
+	SpaceSource = "source"
 )
 
 // Entry is what is written whole or not at all. A group commit takes many.

@@ -1,0 +1,133 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// stream follows a stream until it is over, and returns why.
+func (w *worker) stream(ctx context.Context, session Session) error {
+	in := newInbox(w.f.MaxBuffered)
+	open, cancel := context.WithCancel(ctx)
+	over := make(chan error, 1)
+	go func() { over <- session.Stream(open, w.request(), in.put) }()
+	ended := false
+	defer func() {
+		cancel()
+		if !ended {
+			<-over
+		}
+	}()
+	idle := time.NewTimer(w.f.IdleTimeout)
+	defer idle.Stop()
+	var why error
+	for {
+		batch, flooded := in.take()
+		switch {
+		case flooded:
+			return breaks(kindOverflow, "more than %d notifications, or %d bytes of them, came while others were stored", w.f.MaxBuffered, maxInboxBytes)
+		case len(batch) > 0:
+			if err := w.hear(ctx, batch); err != nil {
+				return err
+			}
+			continue
+		case ended:
+			return w.streamOver(ctx, why)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-in.came:
+		case why = <-over:
+			ended = true // what was heard before is still in the inbox
+		case <-idle.C:
+			silent := in.silence()
+			if silent >= w.f.IdleTimeout {
+				return breaks(kindIdle, "nothing was heard of the stream for %s, not even a heartbeat", w.f.IdleTimeout)
+			}
+			idle.Reset(w.f.IdleTimeout - silent)
+		}
+	}
+}
+
+// streamOver says what it means that a stream's request has returned.
+func (w *worker) streamOver(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return breaks(kindStream, "the server has ended the stream")
+	default:
+		return ofServer("events/stream", err)
+	}
+}
+
+// hear takes in what a stream has brought, in order: one commit, but for gaps
+// and the end, before which what came stands by itself.
+func (w *worker) hear(ctx context.Context, batch []Notification) error {
+	var events []Event
+	for i := range batch {
+		n := &batch[i]
+		var over error
+		switch n.Kind {
+		case "active":
+			w.works(Streaming, ModeStream)
+			if truncates(n.Params) {
+				if err := w.commit(ctx, events); err != nil {
+					return err
+				}
+				events = nil
+				w.truncated()
+			}
+		case "event":
+			events = w.admit(n.Params, events)
+		case "error":
+			w.warn(kindStream, "the server of a source has trouble; the stream goes on", troubleOf(n.Params))
+		case "terminated":
+			over = breaks(kindStream, "the server has terminated the subscription: %w", troubleOf(n.Params))
+		}
+		if err := w.moves(cursorOf(n.Params)); err != nil {
+			return err
+		}
+		if over != nil {
+			return errors.Join(w.commit(ctx, events), over)
+		}
+	}
+	return w.commit(ctx, events)
+}
+
+// cursorOf takes the cursor out of a notification, whatever else is wrong with
+// it.
+func cursorOf(params json.RawMessage) *string {
+	var p struct {
+		Cursor *string `json:"cursor"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return nil
+	}
+	return p.Cursor
+}
+
+// truncates reports whether an active notification tells of lost events.
+func truncates(params json.RawMessage) bool {
+	var p struct {
+		Truncated bool `json:"truncated"`
+	}
+	return json.Unmarshal(params, &p) == nil && p.Truncated
+}
+
+// troubleOf is the error that a notification tells of.
+func troubleOf(params json.RawMessage) error {
+	var p struct {
+		Error struct {
+			Code    int64  `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return errors.New("the server does not say what")
+	}
+	return &ServerError{Code: p.Error.Code, Message: clip(p.Error.Message)}
+}
