@@ -26,7 +26,7 @@ func TestLaw_RecordedStepsWin(t *testing.T) {
 		rec := recorder{pure: told.rec.pure}
 		switch oneOf(t, "judges", "as they were", "as they were", "pure", "none pure") {
 		case "pure": // what asked a judge then is decided by the fold now
-			rec.pure = map[string]engine.PureJudge{"script": pureJudges()["waits"], "rule": engine.RuleJudge, "waits": engine.RuleJudge, "notes": engine.RuleJudge}
+			rec.pure = map[string]engine.PureJudge{"script": pureJudges()["reads"], "rule": engine.RuleJudge, "waits": engine.RuleJudge, "notes": engine.RuleJudge}
 		case "none pure":
 			rec.pure = nil
 		}

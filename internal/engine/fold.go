@@ -5,7 +5,8 @@ import "slices"
 // Apply folds one record of the scope into its state: the deadlines at or
 // before its stamp fire first, without it; then it takes effect; then the
 // deadlines at or before its stamp fire, its own and those that waited for the
-// slot (design, section 5, 2). Records must come in log order.
+// slot (design, section 5, 2). Records must come in log order, and what is Missing
+// must be filled before.
 func (s *State) Apply(r *Rules, rec *Record) Outcome {
 	var out Outcome
 	s.fire(r, rec.Stamp, &out)
@@ -35,6 +36,7 @@ func (s *State) event(r *Rules, rec *Record, out *Outcome) {
 	}
 	out.Forgotten = s.Seen.forget(now, set.DedupIDs, s.oldestLive())
 	s.Seen.add(digest, rec.Position, now+Time(set.DedupMs))
+	s.keep(r, rec)
 
 	s.take(r, Member{
 		Position: rec.Position, SeenAt: now, Policy: e.Policy, Size: int32(min(e.Size(), 1<<30)), //nolint:gosec // bounded

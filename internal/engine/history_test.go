@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "rewrite the traces of testdata/history;
 //	policy KEY=JSON ...         settings of the first policy
 //	policy SCOPE: KEY=JSON ...  settings of the scopes that a glob matches
 //	kinds NAME=KIND ...         kinds of the first policy
-//	judge pure NAME             rule (the default), waits, notes or fails
+//	judge pure NAME             rule (the default), waits, notes, fails or reads
+//	override WORD=ROUTE         for windows in which an event says WORD
 //	judge ROUTE [after MS] [ROUTE=P ...] [confidence=C] [ask.NAME=P ...]
 //	judge error TEXT [after MS] [permanent] [retry-after MS]
 //	judge never                 answers of a scripted judge, in the order of its
@@ -43,6 +44,7 @@ var update = flag.Bool("update", false, "rewrite the traces of testdata/history;
 //	MS gap [scope=S]
 //	MS policy KEY=JSON ...      a new policy: the one before it with changes
 //	MS judge pure NAME          a new policy with another judge
+//	MS override WORD=ROUTE      a new policy with another override
 //	MS silence ID [scope=GLOB] [event=GLOB] until=MS [flush]
 //	MS unsilence ID
 //	MS requeue LABEL            a dead letter
@@ -241,6 +243,8 @@ func (s *teller) setting(n int, words []string) {
 	switch words[0] {
 	case "policy":
 		s.settings(n, words[1:])
+	case "override":
+		s.override(n, words[1])
 	case "kinds":
 		for _, w := range words[1:] {
 			name, kind, _ := strings.Cut(w, "=")
@@ -267,6 +271,16 @@ func (s *teller) setting(n int, words []string) {
 	default:
 		s.fail(n, "%q is no command", words[0])
 	}
+}
+
+func (s *teller) override(n int, word string) {
+	s.t.Helper()
+	when, then, _ := strings.Cut(word, "=")
+	r, err := engine.ParseRoute(then)
+	if err != nil {
+		s.fail(n, "%v", err)
+	}
+	s.policy.Overrides = []engine.OverrideRule{{When: when, Then: r}}
 }
 
 func (s *teller) settings(n int, words []string) {
@@ -434,6 +448,9 @@ func (s *teller) act(n int, at engine.Time, verb string, args []string) {
 	case "judge":
 		s.policy.Judge = args[1]
 		s.install(at)
+	case "override":
+		s.override(n, args[0])
+		s.install(at)
 	case "requeue":
 		s.world.Run(at)
 		id := s.ids[args[0]]
@@ -468,25 +485,4 @@ func (s *teller) lastDeadLetter() string {
 		}
 	}
 	return ""
-}
-
-// compile knows judges by name.
-func compile(pure map[string]engine.PureJudge) engine.Compile {
-	return func(p *engine.Policy) (engine.Compiled, error) { return engine.Compiled{Judge: pure[p.Judge]}, nil }
-}
-
-// pureJudges are the judges that the histories know.
-func pureJudges() map[string]engine.PureJudge {
-	return map[string]engine.PureJudge{
-		"rule":  engine.RuleJudge,
-		"notes": func(*engine.Window) engine.Answer { return engine.Answer{Route: engine.Note} },
-		"skips": func(*engine.Window) engine.Answer { return engine.Answer{Route: engine.Skip} },
-		"fails": func(*engine.Window) engine.Answer { return engine.Answer{Route: 99} },
-		"waits": func(w *engine.Window) engine.Answer {
-			if w.Offered[len(w.Offered)-1] == engine.Wait {
-				return engine.Answer{Route: engine.Wait}
-			}
-			return engine.Answer{Route: engine.Queue}
-		},
-	}
 }

@@ -32,15 +32,20 @@ func Offer(mayWait bool) []Route {
 // judgePure decides a window at an instant, without calls and without the slot.
 func (s *State) judgePure(r *Rules, p Pending, judge PureJudge, policy *Policy, now Time) {
 	set := policy.For(s.Scope)
-	w := windowOf(s.Scope, &p.Settled, p.Members, Offer(p.Settled.MayWait && p.Settled.Waits < set.MaxWaits))
-	v, err := Decide(policy.judging.Override, set, w, judge(w))
+	w := s.window(&p.Settled, p.Members, Offer(p.Settled.MayWait && p.Settled.Waits < set.MaxWaits), set)
+	w.Now, w.bodies = now, s.bodies
+	a := judge(w)
+	v, err := Decide(policy.judging.Override, set, w, a)
 	if err != nil {
 		p.Dead, p.At = err.Error(), now
 		s.pend(p)
 		return
 	}
 	v.At, v.Policy = now, policy.Number
-	v.Judge = &JudgeName{Name: policy.Judge}
+	v.Judge = &JudgeName{Name: policy.Judge, Model: a.By}
+	if a.Trouble != "" {
+		v.Calls = append([]Exchange{{Judge: policy.Judge, Model: a.By, Outcome: "answered", Message: a.Trouble}}, v.Calls...)
+	}
 	if v.Route == Wait {
 		v.HeldUntil = now + Time(set.WaitHorizonMs)
 	}
@@ -49,14 +54,15 @@ func (s *State) judgePure(r *Rules, p Pending, judge PureJudge, policy *Policy, 
 	s.conclude(&p.Settled, p.Members, v, set.RecentCount)
 }
 
-func windowOf(scope string, st *Settled, members Members, offered []Route) *Window {
+func (s *State) window(st *Settled, members Members, offered []Route, set *Settings) *Window {
 	at := st.SettledAt
 	if at == 0 { // closed by the fold: the judge answers at that instant
 		at = st.Due
 	}
 	return &Window{
-		ID: st.Window, Scope: scope, Events: members, Reason: st.Reason, Trigger: st.Trigger,
+		ID: st.Window, Scope: s.Scope, Events: members, Reason: st.Reason, Trigger: st.Trigger,
 		Waits: st.Waits, Dropped: st.Dropped, Gap: st.Gap, SettledAt: at, Offered: offered,
+		Recent: s.Recent[max(0, len(s.Recent)-set.RecentCount):],
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 // whatever draws a scenario with everything that can happen in it.
 func whatever(t *rapid.T) *scenario {
 	s := draw(t, 0)
+	if s.judge == "rule" && rapid.Bool().Draw(t, "reads") {
+		s.judge = "reads"
+	}
 	if rapid.Bool().Draw(t, "trouble") {
 		s.trouble(t)
 	}
@@ -126,7 +129,7 @@ func TestLaw_LagChangesNothingWithAPureJudge(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t, 0)
-		s.judge, s.answers = oneOf(t, "pure", "waits", "rule", "notes"), nil
+		s.judge, s.answers = oneOf(t, "pure", "waits", "rule", "notes", "reads"), nil
 		prompt := decided(tell(t, s.text(false)))
 		away := false
 		var ops []op

@@ -212,6 +212,7 @@ func (r *recorder) foldWith(t tester, each func(rules *engine.Rules, s *engine.S
 		if s == nil {
 			s = engine.NewState(rec.Scope)
 		}
+		r.fill(rules, s, rec)
 		out := s.Apply(rules, rec)
 		if want, got := r.outs[i], out; fmt.Sprint(want) != fmt.Sprint(got) {
 			t.Fatalf("position %d: folding the log gives %+v, live it gave %+v", rec.Position, got, want)
@@ -224,6 +225,18 @@ func (r *recorder) foldWith(t tester, each func(rules *engine.Rules, s *engine.S
 	return states, rules
 }
 
+// fill gives a state the bodies that the rules look at.
+func (r *recorder) fill(rules *engine.Rules, s *engine.State, next *engine.Record) {
+	missing := s.Missing(rules, next)
+	var found []engine.Record
+	for _, p := range missing {
+		if rec := r.log[p-1]; rec.Event != nil {
+			found = append(found, rec)
+		}
+	}
+	s.Fill(missing, found)
+}
+
 // checkRefold: the fold of the whole log is the live state; encoding and
 // decoding a state at any moment changes nothing afterwards; asking what is
 // due, at any clock, changes nothing.
@@ -233,6 +246,7 @@ func (r *recorder) checkRefold(t tester) {
 	blocks := make(map[string]map[int64][]byte)
 	again, _ := r.foldWith(t, func(rules *engine.Rules, s *engine.State) *engine.State {
 		before := encode(t, s)
+		r.fill(rules, s, nil)
 		for _, at := range []engine.Time{0, s.Time - 1, s.Time, s.Time + 1, s.Time + 5000, s.Time + 100000} {
 			s.Propose(rules, at)
 			s.CallDue(at)

@@ -63,9 +63,13 @@ func (s *State) Forgettable(at Time) bool {
 	return true
 }
 
-// letGo lets go of ids whose time is over, so that a row which is written at a
-// later record never refers to blocks that held them.
+// letGo lets go of bodies that no window names, and of ids whose time is over,
+// so that a row which is written at a later record never refers to blocks that
+// held them.
 func (s *State) letGo() {
+	if s.bodies != nil {
+		s.dropBodies()
+	}
 	if len(s.Seen.ids) > 0 && s.Seen.ids[0].forgetAt <= s.Time {
 		s.Seen.forget(s.Time, math.MaxInt, s.oldestLive())
 	}

@@ -17,7 +17,8 @@ type Proposal struct {
 
 // Propose returns the closes that the log does not tell yet: those that the
 // fold has made, else those that the clock alone makes at now. It changes
-// nothing. An empty proposal means that there is nothing to write.
+// nothing. An empty proposal means that there is nothing to write. What is
+// Missing must be filled before.
 func (s *State) Propose(r *Rules, now Time) Proposal {
 	pending := s.Pending
 	if len(pending) == 0 {
@@ -112,14 +113,15 @@ func (s *State) CallDue(now Time) bool {
 }
 
 // Window returns the window in the slot as a judge sees it, with the settings
-// and policy in force now; nil when the slot is free.
+// and policy in force now; nil when the slot is free. Now and the bodies of its
+// events are the caller's to fill in.
 func (s *State) Window(r *Rules) (w *Window, set *Settings, policy *Policy) {
 	if s.Slot == nil {
 		return nil, nil, nil
 	}
 	policy = r.Latest()
 	set = policy.For(s.Scope)
-	w = windowOf(s.Scope, &s.Slot.Settled, s.Slot.Members, s.Slot.Offered)
+	w = s.window(&s.Slot.Settled, s.Slot.Members, s.Slot.Offered, set)
 	if s.Slot.Phase != PhaseCalling {
 		w.Offered = Offer(!s.Slot.NoWait && !s.Slot.Flushed && s.Slot.Settled.Waits < set.MaxWaits)
 	}
@@ -140,7 +142,8 @@ func (s *State) StartCall(r *Rules, judge string) Step {
 }
 
 // Answer returns the steps to append for an answer to the running call: the
-// verdict, or a failure when the answer cannot be taken.
+// verdict, or a failure when the answer cannot be taken. What is Missing must be
+// filled before, since an override may look at it.
 func (s *State) Answer(r *Rules, now Time, a Answer, judge JudgeName) []Step {
 	if s.Slot == nil || s.Slot.Phase != PhaseCalling {
 		return nil
@@ -148,7 +151,9 @@ func (s *State) Answer(r *Rules, now Time, a Answer, judge JudgeName) []Step {
 	slot := s.Slot
 	policy := r.Numbered(slot.Policy)
 	set := policy.For(s.Scope)
-	v, err := Decide(policy.judging.Override, set, windowOf(s.Scope, &slot.Settled, slot.Members, slot.Offered), a)
+	w := s.window(&slot.Settled, slot.Members, slot.Offered, set)
+	w.Now, w.bodies = now, s.bodies
+	v, err := Decide(policy.judging.Override, set, w, a)
 	if err != nil {
 		return s.Fail(r, now, Failed{Why: "malformed", Message: err.Error()})
 	}

@@ -198,7 +198,7 @@ func (s *scenario) trouble(t *rapid.T) {
 			o.scope = "other"
 		}
 		ops = append(ops, o)
-		switch oneOf(t, "trouble", "", "", "", "", "away", "silence", "unsilence", "policy", "requeue") {
+		switch oneOf(t, "trouble", "", "", "", "", "away", "silence", "unsilence", "policy", "requeue", "judge", "override") {
 		case "away":
 			verb := "start"
 			if !away {
@@ -216,6 +216,10 @@ func (s *scenario) trouble(t *rapid.T) {
 		case "policy":
 			ops = append(ops, op{at: o.at, verb: "policy", more: oneOf(t, "change",
 				"closingGraceMs=1", "maxWaits=2", "maxEvents=3", "maxWindowMs=30", "waitHorizonMs=5", "dedupMs=3", "retryBackoffMs=[1]", "recentCount=1")})
+		case "judge":
+			ops = append(ops, op{at: o.at, verb: "judge", more: "pure " + oneOf(t, "judge", "reads", "rule")})
+		case "override":
+			ops = append(ops, op{at: o.at, verb: "override", more: strings.Repeat("x", 17) + "=" + oneOf(t, "then", "ask", "skip")})
 		case "requeue":
 			ops = append(ops, op{at: o.at, verb: "requeue", more: "?"})
 		}

@@ -33,6 +33,8 @@ type State struct {
 	Outbox   *Lane     // decisions to be delivered; nil when there are none
 	Letters  *Lane     // dead letters for the handler; nil when there are none
 	Seen     Seen
+
+	bodies map[Position]*Event // of live windows' events, where a rule looks at them; see Missing
 }
 
 // NewState returns the empty state of a scope.

@@ -41,6 +41,21 @@ func (s *scope) find(members engine.Members) []engine.Record {
 	return found
 }
 
+// fill gives the fold the bodies that it looks at.
+func (w *World) fill(s *scope, next *engine.Record) {
+	missing := s.state.Missing(w.rules, next)
+	if len(missing) == 0 {
+		return
+	}
+	found := make([]engine.Record, 0, len(missing))
+	for _, p := range missing {
+		if at, ok := slices.BinarySearchFunc(s.bodies, p, byPosition); ok {
+			found = append(found, s.bodies[at])
+		}
+	}
+	s.state.Fill(missing, found)
+}
+
 // oldest is the position of the oldest event that a window names.
 func (s *scope) oldest() engine.Position {
 	oldest := engine.Position(1<<63 - 1)

@@ -50,6 +50,7 @@ func (w *World) act(s *scope) {
 // next decides what is appended for the scope in one entry, and which windows
 // it concerns.
 func (w *World) next(s *scope) ([]engine.Step, []engine.Pending) {
+	w.fill(s, nil)
 	if p := s.state.Propose(w.rules, w.now); len(p.Steps) > 0 {
 		return p.Steps, p.Closed
 	}
@@ -107,6 +108,8 @@ func (w *World) startCall(s *scope) {
 		}
 		judge = engine.RuleJudge
 	}
+	window.Now = w.now
+	window.Fill(s.find(window.Events))
 	s.call.answer = answerOf(judge(window))
 }
 

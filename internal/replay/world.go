@@ -194,12 +194,23 @@ func (w *World) take(in *Input) error {
 		return fmt.Errorf("a step %q: only the owner of a scope writes it", in.Step.Kind)
 	}
 	s := w.scope(in.Scope)
-	if q := in.Step.Requeue; q != nil && w.letters[q.DeadLetter] != nil {
-		s.restore(w.letters[q.DeadLetter].events)
+	step := in.Step
+	if q := step.Requeue; q != nil && w.letters[q.DeadLetter] != nil {
+		l := w.letters[q.DeadLetter]
+		step = l.requeue() // where it comes from another log, its events stand at other positions there
+		s.restore(l.events)
 	}
-	w.apply(s, w.append(s.name, engine.Record{Step: in.Step}))
+	w.apply(s, w.append(s.name, engine.Record{Step: step}))
 	w.arm(s)
 	return nil
+}
+
+// requeue asks for the letter's window to be judged again.
+func (l *letter) requeue() *engine.Step {
+	return &engine.Step{
+		Kind: engine.StepRequeue, Window: l.body.WindowID, ID: l.body.ID,
+		Requeue: &engine.Requeue{DeadLetter: l.body.ID, Number: l.body.Number, Settled: *l.body.Settled, Members: l.body.Members},
+	}
 }
 
 // Restore takes a log that stands already, the owner's steps as they are, as a
@@ -239,10 +250,7 @@ func (w *World) Requeue(at engine.Time, id string) error {
 	if l == nil {
 		return fmt.Errorf("requeue: there is no dead letter %q", id)
 	}
-	return w.take(&Input{Scope: l.scope.name, Step: &engine.Step{
-		Kind: engine.StepRequeue, Window: l.body.WindowID, ID: id,
-		Requeue: &engine.Requeue{DeadLetter: id, Number: l.body.Number, Settled: *l.body.Settled, Members: l.body.Members},
-	}})
+	return w.take(&Input{Scope: l.scope.name, Step: l.requeue()})
 }
 
 func (w *World) scope(name string) *scope {
@@ -262,6 +270,7 @@ func (w *World) append(scope string, rec engine.Record) *engine.Record {
 }
 
 func (w *World) apply(s *scope, rec *engine.Record) {
+	w.fill(s, rec)
 	out := s.state.Apply(w.rules, rec)
 	s.noteShed(&out)
 	w.emit(rec, &out)

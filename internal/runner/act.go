@@ -45,6 +45,12 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 	var jobs []*job
 	for len(jobs) < actLimit && len(r.order) > 0 && len(batch) < lookLimit {
 		turn := r.turn(actLimit - len(jobs))
+		if err := r.fill(ctx, nil, statesOf(turn)...); err != nil {
+			for _, s := range append(batch, turn...) {
+				r.look(s)
+			}
+			return false, err
+		}
 		for _, s := range turn {
 			if j := r.next(ctx, s, now); j != nil {
 				jobs = append(jobs, j)
@@ -63,6 +69,14 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	return true, nil
+}
+
+func statesOf(scopes []*scope) []*engine.State {
+	states := make([]*engine.State, len(scopes))
+	for i, s := range scopes {
+		states[i] = s.state
+	}
+	return states
 }
 
 // turn takes the scopes whose turn it is off the list. Those that are not this

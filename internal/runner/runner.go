@@ -269,6 +269,11 @@ func (r *Runner) apply(ctx context.Context, recs []engine.Record) error {
 		if err != nil {
 			return err
 		}
+		if rec.Position > s.state.Position {
+			if err := r.fill(ctx, rec, s.state); err != nil {
+				return err
+			}
+		}
 		r.applyOne(s, rec)
 	}
 	if len(recs) > 0 {

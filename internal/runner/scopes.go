@@ -236,6 +236,9 @@ func (r *Runner) refold(ctx context.Context, name string) (*engine.State, error)
 		for i := range recs {
 			at = recs[i].Position
 			if at <= end && recs[i].Scope == name {
+				if err := r.fill(ctx, &recs[i], state); err != nil {
+					return nil, fmt.Errorf("make the state of %q again: %w", name, err)
+				}
 				state.Apply(r.rules, &recs[i])
 			}
 		}

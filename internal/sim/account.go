@@ -25,6 +25,7 @@ func (l *ledger) apply(s *folded, r *engine.Record) {
 		w, _, _ := s.state.Window(l.rules)
 		s.raced = s.raced || !slices.Equal(w.Offered, st.Call.Offered) || st.Call.Policy != l.rules.Latest().Number
 	}
+	l.fill(s.state, r)
 	out := s.state.Apply(l.rules, r)
 	switch {
 	case out.Diverged != "":
@@ -48,6 +49,16 @@ func (l *ledger) apply(s *folded, r *engine.Record) {
 	}
 	s.shed += out.Overflow.Count + out.Age.Count
 	l.totals.Shed += out.Overflow.Count + out.Age.Count
+}
+
+// fill gives a state what the rules look at, from the log.
+func (l *ledger) fill(s *engine.State, next *engine.Record) {
+	missing := s.Missing(l.rules, next)
+	found := make([]engine.Record, len(missing))
+	for i, p := range missing {
+		found[i] = l.records[p-1]
+	}
+	s.Fill(missing, found)
 }
 
 // live are the events of the windows that have no outcome yet.

@@ -115,12 +115,14 @@ func (l *ledger) checkRow(s *memory.Store, name string) {
 	fresh := engine.NewState(name)
 	for i := range f.records {
 		if f.records[i].Position <= row.Position {
+			l.fill(fresh, &f.records[i])
 			fresh.Apply(l.rules, &f.records[i])
 		}
 	}
 	l.compare(name, "as stored", stored, fresh, f)
 	for i := range f.records {
 		if f.records[i].Position > row.Position {
+			l.fill(stored, &f.records[i])
 			stored.Apply(l.rules, &f.records[i])
 		}
 	}

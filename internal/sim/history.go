@@ -62,6 +62,12 @@ func History(p *Plan, r *Result) string {
 			if scopes[rec.Scope] == nil {
 				scopes[rec.Scope] = engine.NewState(rec.Scope)
 			}
+			missing := scopes[rec.Scope].Missing(rules, rec)
+			found := make([]engine.Record, len(missing))
+			for j, p := range missing {
+				found[j] = r.Log[p-1]
+			}
+			scopes[rec.Scope].Fill(missing, found)
 			out = scopes[rec.Scope].Apply(rules, rec)
 		}
 		trace.Record(rec, &out)

@@ -91,11 +91,34 @@ func (o *Op) String() string {
 
 // The judges of a world. The one named io is asked by the runner; the others
 // are pure.
-const judgeIO = "io"
+const (
+	judgeIO    = "io"
+	judgeReads = "reads"
+)
 
-// compile gives the fold its judges.
+// unread is the route of a window whose events could not be read. Nothing else
+// leads to it where the judge is pure.
+const unread = engine.Interrupt
+
+// compile gives the fold its judges, and the overrides: each holds where an
+// event says what it looks for.
 func compile(p *engine.Policy) (engine.Compiled, error) {
-	return engine.Compiled{Judge: pureJudges()[p.Judge]}, nil
+	c := engine.Compiled{Judge: pureJudges()[p.Judge], Bodies: p.Judge == judgeReads || len(p.Overrides) > 0}
+	if len(p.Overrides) > 0 {
+		c.Override = func(w *engine.Window, _ *engine.Verdict) (engine.Route, bool) {
+			for i := range w.Events {
+				body := w.Body(i)
+				if body == nil {
+					return unread, true
+				}
+				if body.Text == p.Overrides[0].When {
+					return p.Overrides[0].Then, true
+				}
+			}
+			return 0, false
+		}
+	}
+	return c, nil
 }
 
 // pureJudges are known to the fold by name.
@@ -104,6 +127,18 @@ func pureJudges() map[string]engine.PureJudge {
 		"rule":  engine.RuleJudge,
 		"notes": func(*engine.Window) engine.Answer { return engine.Answer{Route: engine.Note} },
 		"fails": func(*engine.Window) engine.Answer { return engine.Answer{Route: 99} },
+		judgeReads: func(w *engine.Window) engine.Answer {
+			n := int(w.Now) + len(w.Recent)
+			for i := range w.Events {
+				body := w.Body(i)
+				if body == nil {
+					return engine.Answer{Route: unread}
+				}
+				n += len(body.ID) + len(body.Text)
+			}
+			routes := w.Offered[1:] // not unread
+			return engine.Answer{Route: routes[n%len(routes)]}
+		},
 		"waits": func(w *engine.Window) engine.Answer {
 			if slices.Contains(w.Offered, engine.Wait) {
 				return engine.Answer{Route: engine.Wait}
@@ -124,12 +159,17 @@ func NewPlan(seed uint64) *Plan {
 	p := &Plan{Seed: seed}
 	d := newDraws(seed, "plan")
 	p.Dedup = d.chance(600)
-	judge := func() string { return pick(d, judgeIO, judgeIO, judgeIO, "rule", "waits", "notes", "fails") }
+	judge := func() string {
+		return pick(d, judgeIO, judgeIO, judgeIO, "rule", "waits", "notes", "fails", judgeReads, judgeReads)
+	}
 	first, change := judge(), d.chance(200)
 	for range pick(d, 1, 1, 2, 3) {
 		policy := p.policy(d)
 		if policy.Judge = first; change {
 			policy.Judge = judge()
+		}
+		if d.chance(200) {
+			policy.Overrides = []engine.OverrideRule{{When: aText(d), Then: pick(d, engine.Ask, engine.Note, engine.Wait)}}
 		}
 		p.Policies = append(p.Policies, policy)
 	}
@@ -239,6 +279,8 @@ func (p *Plan) event(d *draws, scopes, n int) Sent {
 	if d.chance(150) {
 		e.ID = fmt.Sprint("e", 1+d.below(n)) // one that was sent before, perhaps to this scope
 	}
-	e.Text = strings.Repeat("x", pick(d, 0, 0, 17, 40))
+	e.Text = aText(d)
 	return e
 }
+
+func aText(d *draws) string { return strings.Repeat("x", pick(d, 0, 0, 17, 40)) }

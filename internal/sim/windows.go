@@ -187,6 +187,9 @@ func (l *ledger) answered(w *window, r *engine.Record) {
 	case v.Attempt > 0 && !slices.Contains(w.calling.Offered, v.JudgedRoute):
 		l.add("verdict", "position %d: window %s is judged %s, which was not on offer", r.Position, id, v.JudgedRoute)
 	}
+	if v != nil && v.Judge != nil && (v.Judge.Name == judgeReads && v.JudgedRoute == unread || v.Judge.Name != "rule" && v.Attempt == 0 && v.Route == unread) {
+		l.add("unread", "position %d: window %s is judged without what its events say", r.Position, id)
+	}
 	w.calling = nil
 	if r.Step.Kind == engine.StepWait {
 		w.held = true
