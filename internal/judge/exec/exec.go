@@ -1,0 +1,92 @@
+// Package exec asks programs of the operator's own: judges, and the hooks that
+// bring a judge its facts and images. Each is a URL or a command, and what is
+// asked and answered is the same JSON on both ways.
+//
+// What a judge is given holds text that strangers wrote. It is passed on as it
+// is: to a program, data is data. A program that shows it to a model, a shell
+// or a page must treat it as untrusted.
+package exec
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"attend/internal/engine"
+	"attend/internal/judge"
+	"attend/internal/judge/wire"
+	"attend/internal/program"
+)
+
+// Endpoint is who is asked: see [HTTP] and [Command].
+type Endpoint interface {
+	// ask puts one question, JSON, and returns the answer, which has at most so
+	// many bytes. Where x is given, it writes on it what came of it. Its errors
+	// are classed (*judge.Error), and hold neither key nor question.
+	ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error)
+}
+
+// HTTP is a URL that takes the question as the body of a POST and answers with
+// a 2xx and JSON. A key that is not empty is sent as a bearer token.
+func HTTP(client *wire.Client, url, key string) Endpoint {
+	e := &httpEndpoint{client: client, url: url, header: make(http.Header)}
+	if key != "" {
+		e.header.Set("Authorization", "Bearer "+key)
+	}
+	return e
+}
+
+type httpEndpoint struct {
+	client *wire.Client
+	url    string
+	header http.Header
+}
+
+func (e *httpEndpoint) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
+	request := wire.Request{URL: e.url, Header: e.header, Body: question, MaxBody: most}
+	if x == nil {
+		response, err := e.client.Post(ctx, request)
+		return response.Body, err
+	}
+	response, err := e.client.Exchange(ctx, request, x)
+	return response.Body, err
+}
+
+// Command is a command that finds the question on its standard input and
+// answers on its standard output. It ends with status 0 when it has answered,
+// with [program.ExitPermanent] when asking again will not help, with any other
+// to be asked again.
+func Command(s program.Spec) Endpoint { return commandEndpoint{s} }
+
+type commandEndpoint struct{ spec program.Spec }
+
+func (e commandEndpoint) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
+	start := time.Now()
+	out, err := program.Run(ctx, e.spec.Bounded(most), question)
+	if err != nil {
+		err = classed(err)
+	}
+	if x != nil {
+		x.TookMs = time.Since(start).Milliseconds()
+		x.Answer = wire.Clip(e.spec.Redact(strings.ToValidUTF8(string(out.Stdout), "\uFFFD")))
+		if err != nil {
+			wire.Fail(x, err)
+		}
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			x.Outcome = "timeout"
+		}
+	}
+	return out.Stdout, err
+}
+
+// classed tells what a failed command means.
+func classed(err error) *judge.Error {
+	e := &judge.Error{Class: judge.Transient, Message: err.Error()}
+	var failed *program.Error
+	if errors.As(err, &failed) && failed.Permanent() {
+		e.Class = judge.Permanent
+	}
+	return e
+}
