@@ -19,14 +19,15 @@ import (
 
 // Report is what [Check] found out.
 type Report struct {
-	Files    []string      `json:"files"` // that were read
-	Kinds    []KindReport  `json:"kinds"`
-	Names    []NameReport  `json:"names"`
-	Scopes   []ScopeReport `json:"scopes"`
-	Judges   []JudgeReport `json:"judges"` // in the order in which they are asked
-	Tokens   []TokenReport `json:"tokens"` // those of attend.yaml
-	Warnings []Warning     `json:"warnings"`
-	Mistakes Mistakes      `json:"mistakes"`
+	Files    []string       `json:"files"` // that were read
+	Kinds    []KindReport   `json:"kinds"`
+	Names    []NameReport   `json:"names"`
+	Scopes   []ScopeReport  `json:"scopes"`
+	Judges   []JudgeReport  `json:"judges"` // in the order in which they are asked
+	Tokens   []TokenReport  `json:"tokens"` // those of attend.yaml
+	Sources  []SourceReport `json:"sources"`
+	Warnings []Warning      `json:"warnings"`
+	Mistakes Mistakes       `json:"mistakes"`
 }
 
 // KindReport is a pattern, what it stands for and how much it matched.
@@ -97,7 +98,7 @@ type NameCount struct {
 func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
-		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{},
+		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{},
 		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(Mistakes{}, mistakes...),
 	}
 	for _, s := range c.Scopes {
@@ -105,6 +106,9 @@ func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	}
 	for i := range c.Judges.Entries {
 		r.Judges = append(r.Judges, reportJudge(&c.Judges.Entries[i]))
+	}
+	for i := range c.Sources {
+		r.Sources = append(r.Sources, reportSource(&c.Sources[i]))
 	}
 	for i := range c.Tokens {
 		r.Tokens = append(r.Tokens, reportToken(&c.Tokens[i]))

@@ -45,6 +45,9 @@ type Config struct {
 	Webhook Webhook
 	Context Context
 
+	// Sources bring events in from servers of MCP Events.
+	Sources []Source
+
 	LogLevel      slog.Level
 	LogFormat     string // "text" or "json"
 	ShutdownGrace time.Duration

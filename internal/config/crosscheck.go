@@ -17,6 +17,7 @@ func (l *loader) crossCheck(kindsRead bool) {
 	l.checkExposure()
 	l.checkTokens()
 	l.warnWorldReadable()
+	l.warnSources()
 	l.warnReplicas()
 	l.checkRetention()
 	l.warnWideAllow()

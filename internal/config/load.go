@@ -255,6 +255,7 @@ func (l *loader) sections(root *yaml.Node, r *reader) {
 		}
 	}
 	l.c.Tokens = r.readTokens(section(root, keyTokens))
+	l.c.Sources = r.readSources(section(root, keySources))
 	l.c.Context = r.readContext(section(root, keyContext))
 }
 
