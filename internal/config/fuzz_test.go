@@ -63,7 +63,7 @@ func FuzzConfig(f *testing.F) {
 		"port: 1\npolicy: {maxEvents: 5}\nscopes: [{scope: 'a*', floor: {}}]\nkinds: {a: flush}\n",
 		"policy: &p {maxEvents: 1}\nscopes: [*p]\n", "predicates: {a: b}\ncriteria: {ask: b}\n", "floor: {flush: wait}\nactThreshold: .5\n",
 		"token: x\nhost: 0.0.0.0\n", "scopes:\n- scope: \"a*\"\n- scope: \"a**\"\n", "kinds: [a]\n", "1: 2\n",
-		"judge: {type: rules, rules: {default: skip}}\n", "judges: [{type: command, command: [a], env: {B: c}, when: d, below: 0.5}, {type: rule}]\n",
+		"judge: {type: rules, rules: {rules: [{when: a, then: note}], default: skip}}\n", "judges: [{type: command, command: [a], env: {B: c}, when: d, below: 0.5}, {type: rule}]\n",
 		"override: [{when: a, then: b}]\ncapture: {http: c}\ncontext: {command: [d], attune: {agent: e}}\n", "judges: [&a {type: http, url: 'http://b'}, *a]\n", "policy:\n  retryBackoffMs: [1, 1.5, .inf]\n",
 	} {
 		f.Add([]byte(seed))

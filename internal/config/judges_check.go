@@ -98,7 +98,7 @@ func (l *loader) judgeKey(d *draft, kind *judgeKind, host string) {
 	case d.Key != "" || d.has("keyEnv") && d.keyEnv == "": // the latter was said
 	case d.keyEnv != "":
 		l.fail(d.spot("keyEnv"), "names the variable %s, which is not set", d.keyEnv)
-	case (host == "" || host == vendor) && !loopback(vendor):
+	case vendor != "" && (host == "" || host == vendor):
 		l.fail(d.spot("type"), "the judge %s needs a key: set %s, or name the variable that holds it in keyEnv", d.Type, kind.variable)
 	case host != "" && !loopback(host):
 		l.warn(d.spot("url").place, WarnNoKey, "%s%s is called without a key, for %s is not set", named(d.spot("url").key), clip(host), kind.variable)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"attend/internal/judge/rules"
 )
 
 // readJudges reads who judges: one judge by its type or as an object, or the
@@ -136,7 +138,7 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 		if d.Type != JudgeRules {
 			continue
 		}
-		v := d.rules
+		v := d.source
 		switch {
 		case d.has("file") && d.has("rules"):
 			l.fail(d.spot("rules"), "cannot stand beside file: leave one of them out")
@@ -163,23 +165,25 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 	l.mistakes = append(l.mistakes, Mistake{shared.place, shared.key, "no judge uses them: write judge: rules, or leave them out"})
 }
 
-// rulesText reads rules from wherever they were given.
+// rulesText reads rules from wherever they were given, and checks them.
 func (l *loader) rulesText(v given) string {
-	text := strings.TrimSpace(v.text)
+	inline := strings.TrimSpace(v.text)
 	switch {
 	case v.node != nil && v.node.Kind == yaml.MappingNode:
-		b, err := yaml.Marshal(v.node)
+		text, written, err := rewrite(v.node)
 		if err != nil {
-			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "cannot be written as YAML: " + err.Error()})
+			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "cannot be read: " + err.Error()})
+			return ""
 		}
-		return string(b)
+		r := &reader{source: v.place.Source}
+		return l.checkRules(text, v.key, func(m rules.Mistake) Place { return written.place(r, m.Line, m.Column) })
 	case v.node != nil && v.node.Kind != yaml.ScalarNode:
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "is a list: must be an object with rules and default, or the path of a file"})
 		return ""
-	case strings.HasPrefix(text, "{"):
-		return v.text
+	case strings.HasPrefix(inline, "{"):
+		return l.checkRules(inline, v.key, func(m rules.Mistake) Place { return Place{v.place.Source, m.Line, m.Column} })
 	}
-	path := text
+	path := inline
 	if v.dir != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(v.dir, path)
 	}
@@ -189,7 +193,15 @@ func (l *loader) rulesText(v given) string {
 		return ""
 	}
 	l.c.Files = append(l.c.Files, path)
-	return string(b)
+	return l.checkRules(string(b), "", func(m rules.Mistake) Place { return Place{path, m.Line, m.Column} })
+}
+
+// checkRules says what is wrong with rules, each where it stands.
+func (l *loader) checkRules(text, key string, place func(rules.Mistake) Place) string {
+	for _, m := range rules.Check(text) {
+		l.mistakes = append(l.mistakes, Mistake{place(m), key, m.Problem})
+	}
+	return text
 }
 
 func (l *loader) fail(at spot, format string, args ...any) {

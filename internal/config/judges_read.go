@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"attend/internal/engine"
-	"attend/internal/expr"
+	"attend/internal/judge/rules"
 )
 
 // The keys that say who judges, and what judges are shown.
@@ -42,7 +42,7 @@ type draft struct {
 	at     string // "judge", "judges[1]"
 	where  map[string]spot
 	keyEnv string // the variable that was named to hold the key
-	rules  given  // a file or the rules, where the entry gives them
+	source given  // of rules: a file or the rules, where the entry gives them
 }
 
 // spot is where an option was given, for the mistakes about it.
@@ -73,7 +73,7 @@ func judgeOptions() []judgeOption {
 	return []judgeOption{
 		{"name", func(r *reader, n *yaml.Node, key string, d *draft) { d.Name = r.judgeName(n, key) }},
 		{"type", func(r *reader, n *yaml.Node, key string, d *draft) { d.Type = r.judgeType(n, key) }},
-		{"when", func(r *reader, n *yaml.Node, key string, d *draft) { d.When = r.condition(n, key, expr.Window) }},
+		{"when", func(r *reader, n *yaml.Node, key string, d *draft) { d.When = r.condition(n, key, windowCondition) }},
 		{"below", func(r *reader, n *yaml.Node, key string, d *draft) { d.Below = r.share(n, key) }},
 		{"onError", func(r *reader, n *yaml.Node, key string, d *draft) { d.OnNext = r.onError(n, key) }},
 		{"model", func(r *reader, n *yaml.Node, key string, d *draft) { d.Model, _ = r.name(n, key, maxModelBytes) }},
@@ -90,11 +90,11 @@ func judgeOptions() []judgeOption {
 		{"images", func(r *reader, n *yaml.Node, key string, d *draft) { d.Images = r.flag(n, key) }},
 		{"file", func(r *reader, n *yaml.Node, key string, d *draft) {
 			if text, ok := r.text(n, key, maxTextBytes); ok {
-				d.rules = given{text: text, place: r.place(n), key: key}
+				d.source = given{text: text, place: r.place(n), key: key}
 			}
 		}},
 		{"rules", func(r *reader, n *yaml.Node, key string, d *draft) {
-			d.rules = given{place: r.place(n), key: key, node: n}
+			d.source = given{place: r.place(n), key: key, node: n}
 		}},
 		{"command", func(r *reader, n *yaml.Node, key string, d *draft) { d.Command = r.command(n, key) }},
 		{"env", func(r *reader, n *yaml.Node, key string, d *draft) { d.Variables = r.variables(n, key) }},
@@ -237,7 +237,7 @@ func (r *reader) readOverrides(n *yaml.Node) []Override {
 			switch f.name {
 			case "when":
 				o.Place = r.place(f.value)
-				o.When = r.condition(f.value, key, expr.Verdict)
+				o.When = r.condition(f.value, key, rules.CheckOverride)
 			case "then":
 				o.Then, _ = r.route(f.value, key)
 				if o.Then == engine.Wait {

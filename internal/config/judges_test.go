@@ -15,13 +15,13 @@ import (
 func TestLoad_Judges(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	write(t, "rules.yaml", "default: note\n")
+	write(t, "rules.yaml", "rules: []\ndefault: note\n")
 	write(t, DefaultFile, `
 kinds: {a: flush}
 rules: rules.yaml
 judges:
   - {type: rules, when: waits > 0, onError: next}
-  - {type: rules, name: own, rules: {default: ask}, below: 1}
+  - {type: rules, name: own, rules: {rules: [], default: ask}, below: 1}
   - type: jev
     name: cheap
     below: 0.6
@@ -48,8 +48,8 @@ judges:
 		t.Errorf("warnings: %v", c.Warnings)
 	}
 	want := []Judge{
-		{Name: "rules", Type: JudgeRules, When: "waits > 0", OnNext: true, Images: true, Rules: "default: note\n"},
-		{Name: "own", Type: JudgeRules, Below: 1, Images: true, Rules: "{default: ask}\n"},
+		{Name: "rules", Type: JudgeRules, When: "waits > 0", OnNext: true, Images: true, Rules: "rules: []\ndefault: note\n"},
+		{Name: "own", Type: JudgeRules, Below: 1, Images: true, Rules: "{rules: [], default: ask}\n"},
 		{
 			Name: "cheap", Type: JudgeJev, Below: 0.6, OnNext: true, Model: "jev-preview", Instructions: "Which one?", Key: "key-1",
 			Criteria: map[engine.Route]string{engine.Ask: "When unsure."}, LongContext: true,
@@ -104,8 +104,10 @@ func TestLoad_JudgeKeys(t *testing.T) {
 		{[]string{"--judge=decisions", "--judge-model=m"}, nil, "", false},
 		{[]string{"--judge=anthropic"}, []string{"OPENAI_API_KEY=k"}, "", false},
 		{[]string{"--judge=gemini", "--judge-model=m"}, []string{"GEMINI_API_KEY=k"}, "k", true},
-		{[]string{"--judge=chat", "--judge-model=m"}, nil, "", true},
-		{[]string{"--judge=chat", "--judge-model=m"}, []string{"OPENAI_API_KEY=k"}, "k", true},
+		{[]string{"--judge=chat", "--judge-model=m"}, []string{"OPENAI_API_KEY=k"}, "", false},
+		{[]string{"--judge=chat", "--judge-model=m", "--judge-url=http://localhost:11434/v1"}, nil, "", true},
+		{[]string{"--judge=chat", "--judge-model=m", "--judge-url=https://a.example/v1"}, nil, "", true},
+		{[]string{"--judge=chat", "--judge-model=m", "--judge-url=https://a.example/v1"}, []string{"OPENAI_API_KEY=k"}, "k", true},
 		{[]string{"--judge=http", "--judge-url=https://a.example/judge"}, nil, "", true},
 	} {
 		got, err := Load(flagsOf(t, c.args...), c.env)

@@ -25,7 +25,7 @@ func judgeKinds() []judgeKind {
 		{name: JudgeAnthropic, options: with(hosted, "system"), host: "https://api.anthropic.com", variable: "ANTHROPIC_API_KEY"},
 		{name: JudgeOpenAI, options: with(hosted, "system"), needs: []string{"model"}, host: "https://api.openai.com", variable: "OPENAI_API_KEY"},
 		{name: JudgeGemini, options: with(hosted, "system"), needs: []string{"model"}, host: "https://generativelanguage.googleapis.com", variable: "GEMINI_API_KEY"},
-		{name: JudgeChat, options: with(hosted, "system"), needs: []string{"model"}, host: "http://127.0.0.1:11434", variable: "OPENAI_API_KEY"},
+		{name: JudgeChat, options: with(hosted, "system"), needs: []string{"model", "url"}, variable: "OPENAI_API_KEY"},
 		{name: JudgeHTTP, options: with(asked, "url", "keyEnv"), needs: []string{"url"}},
 		{name: JudgeCommand, options: with(asked, "command", "env"), needs: []string{"command"}},
 	}

@@ -41,7 +41,7 @@ func TestLoad_Precedence(t *testing.T) {
 		"judge":                   {"jev", "rule", "jev", "rule", func(c *Config) string { return string(c.Judges.Entries[0].Type) }},
 		"judgeModel":              {"a", "b", "c", "", func(c *Config) string { return c.Judges.Entries[0].Model }},
 		"judgeUrl":                {"http://[::1]/a", "http://[::1]/b", "http://[::1]/c", "", func(c *Config) string { return c.Judges.Entries[0].URL }},
-		"rules":                   {`{"default":"note"}`, `{"default":"ask"}`, `{default: skip}`, "", func(c *Config) string { return strings.TrimSpace(c.Judges.Entries[0].Rules) }},
+		"rules":                   {`{"rules":[],"default":"note"}`, `{"rules":[],"default":"ask"}`, `{rules: [], default: skip}`, "", func(c *Config) string { return strings.TrimSpace(c.Judges.Entries[0].Rules) }},
 		"judgeRecord":             {"", "false", "false", "true", func(c *Config) string { return fmt.Sprint(c.Judges.Record) }},
 		"judgeCalls":              {"", "2", "3", "64", func(c *Config) string { return fmt.Sprint(c.Judges.Calls) }},
 		"kinds": {`{"a":"flush"}`, `{"b":"flush"}`, `{c: flush}`, "", func(c *Config) string {
