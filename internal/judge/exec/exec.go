@@ -81,6 +81,21 @@ func (e commandEndpoint) ask(ctx context.Context, question []byte, most int, x *
 	return out.Stdout, err
 }
 
+// Through returns an endpoint whose questions go through a function: it sees
+// each, and asks it, or does not.
+func Through(e Endpoint, f func(ctx context.Context, question []byte, ask func() ([]byte, error)) ([]byte, error)) Endpoint {
+	return through{e, f}
+}
+
+type through struct {
+	Endpoint
+	f func(ctx context.Context, question []byte, ask func() ([]byte, error)) ([]byte, error)
+}
+
+func (t through) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
+	return t.f(ctx, question, func() ([]byte, error) { return t.Endpoint.ask(ctx, question, most, x) })
+}
+
 // classed tells what a failed command means.
 func classed(err error) *judge.Error {
 	e := &judge.Error{Class: judge.Transient, Message: err.Error()}

@@ -60,6 +60,14 @@ func New() *Client {
 	}}
 }
 
+// Through returns a Client like this one, whose requests go through what wrap
+// makes of its transport: it sees each as it is sent, the key too.
+func (c *Client) Through(wrap func(http.RoundTripper) http.RoundTripper) *Client {
+	through := *c.http
+	through.Transport = wrap(c.http.Transport)
+	return &Client{http: &through}
+}
+
 // Close lets go of connections that are kept for later.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
