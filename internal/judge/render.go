@@ -176,6 +176,10 @@ func encode(v any) []byte {
 	return visible(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
+// Quote writes a text as a JSON string in which nothing is hidden, as Render
+// does.
+func Quote(s string) string { return string(encode(s)) }
+
 // dashes are as many hyphens in a row as begin a fence.
 const dashes = 5
 

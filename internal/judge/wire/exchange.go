@@ -39,11 +39,18 @@ func (c *Client) Exchange(ctx context.Context, r Request, x *engine.Exchange) (R
 
 // Fail writes a failure on x: its class as the outcome, and its message.
 func Fail(x *engine.Exchange, err error) {
-	x.Outcome, x.Message = string(judge.Transient), err.Error()
-	var e *judge.Error
-	if errors.As(err, &e) {
-		x.Outcome, x.Message = string(e.Class), e.Message
+	e := Classed(err)
+	x.Outcome, x.Message = string(e.Class), e.Message
+}
+
+// Classed is the *judge.Error in err, to be written on: a copy. Without one err
+// is transient.
+func Classed(err error) *judge.Error {
+	if e := (*judge.Error)(nil); errors.As(err, &e) {
+		c := *e
+		return &c
 	}
+	return &judge.Error{Class: judge.Transient, Message: err.Error()}
 }
 
 // Clip cuts a text to what the record may hold, at a character, and says that

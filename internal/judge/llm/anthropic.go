@@ -1,0 +1,86 @@
+package llm
+
+import (
+	"net/http"
+	"strings"
+
+	"attend/internal/judge"
+)
+
+// anthropic is the Messages API. Effort is low, and neither thinking nor a tool
+// choice is set: what is asked for is a classification (seed, "llmJudge").
+type anthropic struct{}
+
+const anthropicMaxTokens = 1024
+
+func (anthropic) base() string         { return "https://api.anthropic.com/v1" }
+func (anthropic) path(string) []string { return []string{"messages"} }
+func (anthropic) header(k string) http.Header {
+	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	if k != "" {
+		h.Set("X-Api-Key", k)
+	}
+	return h
+}
+
+// limits: a request with more than 20 images has a smaller side.
+func (anthropic) limits() limits {
+	return limits{types: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}, bytes: 10 << 20, side: 8000, many: 20, sideOfMany: 2000, request: 24 << 20, animated: true}
+}
+
+func (anthropic) request(model string, q *question) object {
+	content := []object{{{"type", "text"}, {"text", q.prompt}}}
+	for i := range q.pictures {
+		p := &q.pictures[i]
+		content = append(content, object{{"type", "image"}, {"source", object{{"type", "base64"}, {"media_type", p.MIME}, {"data", p.Data}}}})
+	}
+	return object{
+		{"model", model},
+		{"max_tokens", anthropicMaxTokens},
+		{"system", q.system},
+		{"messages", []object{{{"role", "user"}, {"content", content}}}},
+		{"output_config", object{{"effort", "low"}, {"format", object{{"type", "json_schema"}, {"schema", q.schema}}}}},
+	}
+}
+
+type anthropicAnswer struct {
+	Model      string `json:"model"`
+	StopReason string `json:"stop_reason"`
+	Content    []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+	Usage struct {
+		Input   int64 `json:"input_tokens"`
+		Written int64 `json:"cache_creation_input_tokens"`
+		Cached  int64 `json:"cache_read_input_tokens"`
+		Output  int64 `json:"output_tokens"`
+	} `json:"usage"`
+}
+
+func (anthropic) answer(body []byte) (said, *judge.Error) {
+	var a anthropicAnswer
+	if err := decode(body, &a); err != nil {
+		return said{}, err
+	}
+	s := said{model: a.Model, input: a.Usage.Input + a.Usage.Written + a.Usage.Cached, output: a.Usage.Output}
+	switch a.StopReason { // before the content, which a refusal has too
+	case "end_turn":
+	case "refusal":
+		return s, refused("the model refused to answer")
+	case "max_tokens":
+		return s, malformed("the model's answer was cut off")
+	case "model_context_window_exceeded":
+		return s, &judge.Error{Class: judge.Permanent, Message: "the request fills the model's context: choose another model or a smaller maxBytes"}
+	default:
+		return s, malformed("the model did not end its answer")
+	}
+	var text strings.Builder
+	for _, c := range a.Content {
+		if c.Type == "text" {
+			text.WriteString(c.Text)
+		}
+	}
+	s.text = text.String()
+	return s, nil
+}
