@@ -166,7 +166,10 @@ func (s *State) cutBackoff(now Time) {
 		return // nothing to cut short
 	}
 	slot := *s.Slot
-	slot.Cut, slot.Extra, slot.Failed.RetryAt = true, true, at
+	slot.Cut, slot.Failed.RetryAt = true, at
+	if !slot.Failed.Uncounted { // else no rung is waited for: the next attempt is the ladder's own
+		slot.Extra = true
+	}
 	s.Slot = &slot
 }
 

@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "rewrite the traces of testdata/history;
 //	judge pure NAME             rule (the default), waits, notes, fails or reads
 //	override WORD=ROUTE         for windows in which an event says WORD
 //	judge ROUTE [after MS] [ROUTE=P ...] [confidence=C] [ask.NAME=P ...]
-//	judge error TEXT [after MS] [permanent] [retry-after MS]
+//	judge error TEXT [after MS] [permanent | held] [retry-after MS]
 //	judge never                 answers of a scripted judge, in the order of its
 //	                            calls; each may end in: times N
 //
@@ -339,6 +339,8 @@ func (s *teller) answer(n int, words []string) replay.Answer {
 			a.RetryAfterMs = int64(number(words[i]))
 		case words[i] == "permanent":
 			a.Permanent = true
+		case words[i] == "held":
+			a.Why = engine.WhyHeld
 		case key == "confidence":
 			c := number(value)
 			a.Confidence = &c

@@ -166,8 +166,8 @@ func (s *State) Answer(r *Rules, now Time, a Answer, judge JudgeName) []Step {
 
 // Fail returns the steps to append when the running call brought no answer:
 // the failure, with the time of the next try, and the dead letter when there
-// is none. f gives Why, Message, Permanent, Uncounted, NotBefore and TookMs;
-// the rest is filled in here.
+// is none. f gives Why, Message, Permanent, Uncounted, RetryAfterMs (or, of a
+// log that is played, NotBefore), TookMs and Calls; the rest is filled in here.
 func (s *State) Fail(r *Rules, now Time, f Failed) []Step {
 	if s.Slot == nil || s.Slot.Phase != PhaseCalling {
 		return nil
@@ -175,10 +175,14 @@ func (s *State) Fail(r *Rules, now Time, f Failed) []Step {
 	slot := s.Slot
 	set := r.Numbered(slot.Policy).For(s.Scope)
 	f.Attempt = slot.Attempt
+	f.wait(set, slot.Settled.Window, now)
 	rungs := len(set.RetryBackoffMs)
 	last := f.Permanent || !slot.Extra && slot.Attempt > rungs
 	step := Step{Kind: StepFailed, Window: slot.Settled.Window, Failed: &f}
 	switch {
+	case f.Why == WhyHeld:
+		f.Uncounted = true
+		f.RetryAt = max(now+lengthen(set, slot.Settled.Window, slot.Attempt, leastHeldMs), f.NotBefore)
 	case f.Uncounted:
 		return []Step{step}
 	case last:
@@ -197,8 +201,30 @@ func backoff(set *Settings, window string, attempt int) Time {
 	if len(set.RetryBackoffMs) == 0 {
 		return 0
 	}
-	rung := set.RetryBackoffMs[min(max(attempt, 1), len(set.RetryBackoffMs))-1]
-	return Time(rung + int64(float64(rung)*set.RetryJitter*Jitter(window, attempt)))
+	return lengthen(set, window, attempt, set.RetryBackoffMs[min(max(attempt, 1), len(set.RetryBackoffMs))-1])
+}
+
+const (
+	// maxRetryAfterMs is the longest time for which a window waits because it was
+	// asked to.
+	maxRetryAfterMs = 3600_000
+	// leastHeldMs is after how long it is looked again whether a judge can be
+	// asked. Such attempts do not count, so they must not come one on the other.
+	leastHeldMs = 1000
+)
+
+// wait sets NotBefore by what was asked for. The time is lengthened, so that
+// many who were told the same do not come back together.
+func (f *Failed) wait(set *Settings, id string, now Time) {
+	if f.RetryAfterMs > 0 {
+		f.RetryAfterMs = min(f.RetryAfterMs, maxRetryAfterMs)
+		f.NotBefore = now + lengthen(set, id, f.Attempt, f.RetryAfterMs)
+	}
+}
+
+// lengthen adds the jitter that follows from an id and an attempt.
+func lengthen(set *Settings, id string, attempt int, ms int64) Time {
+	return Time(ms + int64(float64(ms)*set.RetryJitter*Jitter(id, attempt)))
 }
 
 // DeadLetter is the step that ends the window in the slot without a decision.

@@ -181,14 +181,22 @@ type Failed struct {
 	Why       string `json:"why"` // error, timeout, malformed, permanent, refused, held, lost, stopped
 	Message   string `json:"message,omitempty"`
 	Permanent bool   `json:"permanent,omitempty"`
-	// Uncounted marks a call that a graceful stop broke off: the attempt does
-	// not count, and the next start runs it again.
-	Uncounted bool       `json:"uncounted,omitempty"`
-	RetryAt   Time       `json:"retryAt,omitempty"`   // when the next attempt starts; 0 when there is none
-	NotBefore Time       `json:"notBefore,omitempty"` // the judge asked for no call before this
-	TookMs    int64      `json:"tookMs,omitempty"`
-	Calls     []Exchange `json:"calls,omitempty"` // what was exchanged with judges; nothing of it moves the fold
+	// Uncounted marks an attempt that does not count: a graceful stop broke it
+	// off, and the next start runs it again at once (RetryAt is 0); or no judge
+	// could be asked (held), and it runs again at RetryAt.
+	Uncounted bool `json:"uncounted,omitempty"`
+	RetryAt   Time `json:"retryAt,omitempty"` // when the next attempt starts; 0 when there is none
+	// RetryAfterMs is for how long the judge asked for no call, at most an hour;
+	// NotBefore is the instant that comes of it, and nothing is tried before.
+	RetryAfterMs int64      `json:"retryAfterMs,omitempty"`
+	NotBefore    Time       `json:"notBefore,omitempty"`
+	TookMs       int64      `json:"tookMs,omitempty"`
+	Calls        []Exchange `json:"calls,omitempty"` // what was exchanged with judges; nothing of it moves the fold
 }
+
+// WhyHeld is why an attempt failed when no judge could be asked: a breaker is
+// open, a budget is spent, no place is free.
+const WhyHeld = "held"
 
 // Requeue asks for a dead letter's window to be judged again, alone and under
 // its own id, or for its decision to be delivered again (design, section 5,

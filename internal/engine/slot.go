@@ -62,8 +62,11 @@ func (s *State) failed(rec *Record, out *Outcome) {
 	slot := *s.Slot
 	slot.Failed = *f
 	switch {
-	case f.Uncounted:
+	case f.Uncounted: // an extra attempt that does not count is still to be made
 		slot.Phase = PhaseClosed
+		if f.RetryAt > 0 {
+			slot.Phase = PhaseBackoff
+		}
 		if !slot.Extra {
 			slot.Attempt--
 		}

@@ -116,15 +116,16 @@ func (e *Error) Error() string {
 }
 
 // Failure makes the record of a failed call.
-func Failure(err error, now engine.Time) engine.Failed {
+func Failure(err error) engine.Failed {
 	f := engine.Failed{Why: string(Transient), Message: engine.Shorten(engine.EscapeLine(err.Error()), 1<<10)}
 	var e *Error
 	switch {
 	case errors.As(err, &e):
 		f.Why = string(e.Class)
+		f.Calls = e.Calls
 		f.Permanent = e.Class == Permanent || e.Class == Refused
 		if e.RetryAfter > 0 {
-			f.NotBefore = now + engine.Time(e.RetryAfter.Milliseconds())
+			f.RetryAfterMs = max(e.RetryAfter.Milliseconds(), 1)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Why = "timeout"

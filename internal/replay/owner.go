@@ -80,7 +80,7 @@ func (w *World) outcome(s *scope, slot *engine.Slot) []engine.Step {
 		return s.state.Fail(w.rules, w.now, engine.Failed{Why: "lost", Message: "the daemon ended while the judge was being called"})
 	case c.at <= w.now && (c.answer.exact || c.at < timeout):
 		s.call = nil
-		if f := c.answer.failure(w.now); f != nil {
+		if f := c.answer.failure(); f != nil {
 			return s.state.Fail(w.rules, w.now, *f)
 		}
 		return s.state.Answer(w.rules, w.now, c.answer.reply(), engine.JudgeName{Name: w.rules.Numbered(slot.Policy).Judge, Model: c.answer.Model})

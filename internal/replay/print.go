@@ -203,11 +203,13 @@ func (h *History) failed(window string, f *engine.Failed) string {
 	if f.Permanent {
 		s += ", permanent"
 	}
-	switch {
-	case f.Uncounted:
+	if f.Uncounted {
 		s += ", not counted"
+	}
+	switch {
 	case f.RetryAt > 0:
 		s += ", next at " + h.clock(f.RetryAt)
+	case f.Uncounted:
 	default:
 		s += ", no more"
 	}

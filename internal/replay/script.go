@@ -165,7 +165,7 @@ func answerOf(a engine.Answer) Answer {
 }
 
 // failure is what the answer fails with, nil when it is one.
-func (a *Answer) failure(now engine.Time) *engine.Failed {
+func (a *Answer) failure() *engine.Failed {
 	if a.recorded != nil || a.Error == "" {
 		return a.recorded
 	}
@@ -174,7 +174,7 @@ func (a *Answer) failure(now engine.Time) *engine.Failed {
 		f.Why = "error"
 	}
 	if a.RetryAfterMs > 0 {
-		f.NotBefore = now + engine.Time(a.RetryAfterMs)
+		f.RetryAfterMs = a.RetryAfterMs
 	}
 	return &f
 }

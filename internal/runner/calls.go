@@ -196,7 +196,7 @@ func (r *Runner) take(o outcome) {
 func (r *Runner) conclude(s *scope, o *outcome, now engine.Time) []engine.Step {
 	name := r.judgeName()
 	if o.err != nil {
-		f := judge.Failure(o.err, now)
+		f := judge.Failure(o.err)
 		f.TookMs = o.took.Milliseconds()
 		r.observeCall(name, f.Why, o.took)
 		return s.state.Fail(r.rules, now, f)

@@ -185,7 +185,9 @@ func (c *cutWait) missed(step *engine.Step) bool {
 func retryAt(r *engine.Record, set *engine.Settings) engine.Time {
 	f := r.Step.Failed
 	backoff := int64(0)
-	if n := len(set.RetryBackoffMs); n > 0 {
+	if f.Why == engine.WhyHeld {
+		backoff = 1000 + int64(1000*set.RetryJitter*engine.Jitter(r.Step.Window, f.Attempt))
+	} else if n := len(set.RetryBackoffMs); n > 0 {
 		rung := set.RetryBackoffMs[min(max(f.Attempt, 1), n)-1]
 		backoff = rung + int64(float64(rung)*set.RetryJitter*engine.Jitter(r.Step.Window, f.Attempt))
 	}

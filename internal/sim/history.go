@@ -110,6 +110,9 @@ func outcomeOf(rest []engine.Record, call *engine.Record) string {
 			if st.Failed.Permanent {
 				s += " permanent"
 			}
+			if st.Failed.Why == engine.WhyHeld {
+				s += " held"
+			}
 			return s
 		case st.Verdict != nil:
 			return st.Verdict.JudgedRoute.String() + " " + after

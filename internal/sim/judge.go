@@ -56,7 +56,7 @@ func (w *World) hear(g *gate, d *draws, name string) {
 		reply.Answer.Confidence = &confidence
 	}
 	after := pick(d, 0, 50*time.Millisecond, time.Second)
-	class := pick(d, judge.Transient, judge.Malformed, judge.Permanent, judge.Refused)
+	class := pick(d, judge.Transient, judge.Malformed, judge.Permanent, judge.Refused, judge.Held)
 	if bad < 400 && w.faulty(name) {
 		g.name = name
 		switch {

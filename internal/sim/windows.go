@@ -150,7 +150,7 @@ func (l *ledger) called(w *window, r *engine.Record) {
 		l.add("attempts", "position %d: attempt %d of window %s, want %d of at most %d", r.Position, c.Attempt, id, want, 1+l.rungs)
 	case c.Extra && w.cut && (w.failed == nil || !w.failed.Uncounted):
 		l.add("attempts", "position %d: a second call about window %s outside the ladder", r.Position, id)
-	case w.failed != nil && !w.failed.Uncounted && (r.Stamp < w.failed.NotBefore || !c.Extra && r.Stamp < w.failed.RetryAt):
+	case w.failed != nil && (r.Stamp < w.failed.NotBefore || !c.Extra && !w.failed.Uncounted && r.Stamp < w.failed.RetryAt):
 		l.add("attempts", "position %d: a call about window %s at %d, want at or after %d", r.Position, id, r.Stamp, max(w.failed.RetryAt, w.failed.NotBefore))
 	case slices.Contains(c.Offered, engine.Wait) && (!w.settled.MayWait || w.settled.Waits >= l.maxWaits || w.letters > 0):
 		l.add("waits", "position %d: wait is on offer for window %s", r.Position, id)
