@@ -18,7 +18,7 @@ import (
 
 // newCheck builds `attend check`.
 func newCheck(p *process) *cobra.Command {
-	var events string
+	var events, trial string
 	output := outputText
 	cmd := &cobra.Command{
 		Use:   "check [NAME...]",
@@ -32,18 +32,35 @@ flags of attend serve, so that a command line can be checked before it is used.
   glob     the most specific pattern that matches
   default  nothing matches: a consequence, which never wakes anyone
 
+With --rules alone the judge is taken to be the rules. --against tries them on a
+file of events, as attend replay reads it (a log export too): which rule each
+window met, how often each matched, and which conditions failed and why.
+
 It ends with 1 when there are mistakes.`,
 		Example: `  attend check
   attend check --kinds kinds.json message.created build.failed
   attend check --kinds kinds.json --events events.ndjson
+  attend check --rules rules.yaml --kinds kinds.json --against events.ndjson
   attend check --config attend.yaml --output json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			names, mistakes, err := namesToCheck(args, events, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
+			if flags := cmd.Flags(); flags.Changed("rules") && !flags.Changed("judge") {
+				if err := flags.Set("judge", string(config.JudgeRules)); err != nil {
+					return fmt.Errorf("judge: %w", err)
+				}
+			}
 			report := config.Check(cmd.Flags(), p.env, names)
 			report.Mistakes = append(report.Mistakes, mistakes...)
+			if trial != "" && len(report.Mistakes) == 0 {
+				t, err := against(cmd.Flags(), p.env, trial, cmd.InOrStdin())
+				if err != nil {
+					return err
+				}
+				return writeTried(cmd.OutOrStdout(), output, t, &report)
+			}
 			if err := writeReport(cmd.OutOrStdout(), output, &report); err != nil {
 				return err
 			}
@@ -59,6 +76,7 @@ It ends with 1 when there are mistakes.`,
 	}
 	config.Flags(cmd.Flags())
 	cmd.Flags().StringVar(&events, "events", "", "resolve every name in this `file` of events (NDJSON; - reads the standard input)")
+	cmd.Flags().StringVar(&trial, "against", "", "try the rules on this `file` of events (NDJSON; - reads the standard input)")
 	cmd.Flags().VarP(&output, "output", "o", "what to print")
 	return cmd
 }
@@ -73,20 +91,29 @@ func namesToCheck(args []string, events string, stdin io.Reader) ([]config.NameC
 	if events == "" {
 		return names, nil, nil
 	}
-	source, in := "standard input", stdin
-	if events != "-" {
-		f, err := os.Open(events)
-		if err != nil {
-			return nil, nil, fmt.Errorf("events: %w", err)
-		}
-		defer f.Close()
-		source, in = events, f
+	source, in, done, err := openEvents(events, stdin)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer done()
 	found, mistakes, err := config.CountNames(source, in)
 	if err != nil {
 		return nil, nil, fmt.Errorf("events: %w", err)
 	}
 	return append(names, found...), mistakes, nil
+}
+
+// openEvents opens a file of events, or the standard input for "-". source is
+// what it is called; done closes it.
+func openEvents(file string, stdin io.Reader) (source string, in io.Reader, done func(), err error) {
+	if file == "-" {
+		return "standard input", stdin, func() {}, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("events: %w", err)
+	}
+	return file, f, func() { _ = f.Close() }, nil // it was read
 }
 
 func writeReport(w io.Writer, output outputFlag, r *config.Report) error {

@@ -16,7 +16,7 @@ import (
 
 	"attend/internal/config"
 	"attend/internal/engine"
-	"attend/internal/judge"
+	"attend/internal/judge/rules"
 	"attend/internal/replay"
 )
 
@@ -37,7 +37,8 @@ passes in seconds, and the same file gives the same decisions. FILE is NDJSON;
     log, so that its windows and decisions come out again. --kinds or --config
     put other rules in their place: what would have happened?
 
-Judges are not called. The judge "rule" is a rule, and answers. For another,
+Judges are not called. The judges "rule" and "rules" are functions, and answer;
+rules that look at facts are not, for facts are fetched. For another judge,
 --answers is a file of what it says, one line a call, in the order of the calls:
 
   {"scope": "chat:42", "afterMs": 800, "route": "queue",
@@ -111,7 +112,7 @@ type replayCounts struct {
 }
 
 func (r *replayed) run(name string, in io.Reader, out io.Writer) error {
-	opt := replay.Options{Compile: judge.Compile, Emit: r.printer(out)}
+	opt := replay.Options{Compile: rules.Compile, Emit: r.printer(out)}
 	if r.answers != "" {
 		script, err := readAnswers(r.answers)
 		if err != nil {
@@ -119,7 +120,7 @@ func (r *replayed) run(name string, in io.Reader, out io.Writer) error {
 		}
 		opt.Script = script
 		opt.Compile = func(p *engine.Policy) (engine.Compiled, error) {
-			c, err := judge.Compile(p)
+			c, err := rules.Compile(p)
 			c.Judge = nil // every window asks the script
 			return c, err
 		}
