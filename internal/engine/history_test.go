@@ -36,6 +36,11 @@ var update = flag.Bool("update", false, "rewrite the traces of testdata/history;
 //	judge error TEXT [after MS] [permanent | held] [retry-after MS]
 //	judge never                 answers of a scripted judge, in the order of its
 //	                            calls; each may end in: times N
+//	sinks ROUTE=NAME ...        sinks of the first policy; letters=NAME is the
+//	                            handler of dead letters
+//	sink ok | error TEXT | never [after MS] [permanent] [retry-after MS]
+//	                            how deliveries end, in their order, as for a judge;
+//	                            then they arrive at once
 //
 // With the time at which it happens:
 //
@@ -45,6 +50,7 @@ var update = flag.Bool("update", false, "rewrite the traces of testdata/history;
 //	MS policy KEY=JSON ...      a new policy: the one before it with changes
 //	MS judge pure NAME          a new policy with another judge
 //	MS override WORD=ROUTE      a new policy with another override
+//	MS sinks [ROUTE=NAME ...]   a new policy with other sinks
 //	MS silence ID [scope=GLOB] [event=GLOB] until=MS [flush]
 //	MS unsilence ID
 //	MS requeue LABEL            a dead letter
@@ -101,6 +107,7 @@ type teller struct {
 	world  *replay.World
 	rec    recorder
 	script replay.Script
+	sinks  replay.Script
 	policy engine.Policy
 	labels map[string]string
 	ids    map[string]string // label → id
@@ -119,7 +126,7 @@ func tell(t tester, input string) *teller {
 	}
 	history := &replay.History{Out: &s.out, Label: s.label, Events: true, Home: "s"}
 	s.rec.pure = pureJudges()
-	s.world = replay.New(replay.Options{Compile: compile(s.rec.pure), Script: &s.script, Emit: func(rec *engine.Record, out *engine.Outcome) {
+	s.world = replay.New(replay.Options{Compile: compile(s.rec.pure), Script: &s.script, Sinks: &s.sinks, Emit: func(rec *engine.Record, out *engine.Outcome) {
 		s.rec.emit(rec, out)
 		history.Record(rec, out)
 	}})
@@ -197,6 +204,7 @@ func (s *teller) end(idle bool) {
 			}
 			s.out.WriteString("\n")
 		}
+		s.endLanes(st)
 	}
 }
 
@@ -218,6 +226,7 @@ func (s *teller) show(st *engine.State) {
 			fmt.Fprintf(&s.out, " (judged %s)", v.JudgedRoute)
 		}
 	}
+	s.showLanes(st)
 	s.out.WriteString("\n")
 }
 
@@ -260,14 +269,14 @@ func (s *teller) setting(n int, words []string) {
 			return
 		}
 		s.policy.Judge = "script"
-		times := 1
-		if i := len(words) - 2; words[i] == "times" {
-			times, _ = strconv.Atoi(words[i+1])
-			words = words[:i]
+		s.answers(n, &s.script, words[1:])
+	case "sinks":
+		s.lanes(n, words[1:])
+	case "sink":
+		if words[1] == "ok" {
+			words[1] = "skip"
 		}
-		for range times {
-			s.script.Add(s.answer(n, words[1:]))
-		}
+		s.answers(n, &s.sinks, words[1:])
 	default:
 		s.fail(n, "%q is no command", words[0])
 	}
@@ -302,6 +311,19 @@ func (s *teller) settings(n int, words []string) {
 		if err := d.Decode(set); err != nil {
 			s.fail(n, "%s: %v", w, err)
 		}
+	}
+}
+
+// answers adds to a script what its words say, as often as they say.
+func (s *teller) answers(n int, to *replay.Script, words []string) {
+	s.t.Helper()
+	times := 1
+	if i := len(words) - 2; i > 0 && words[i] == "times" {
+		times, _ = strconv.Atoi(words[i+1])
+		words = words[:i]
+	}
+	for range times {
+		to.Add(s.answer(n, words))
 	}
 }
 
@@ -452,6 +474,9 @@ func (s *teller) act(n int, at engine.Time, verb string, args []string) {
 		s.install(at)
 	case "override":
 		s.override(n, args[0])
+		s.install(at)
+	case "sinks":
+		s.lanes(n, args)
 		s.install(at)
 	case "requeue":
 		s.world.Run(at)

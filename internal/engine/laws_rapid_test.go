@@ -54,6 +54,9 @@ func TestLaw_NothingIsLostAndEverythingEnds(t *testing.T) {
 			if st.Held != nil || st.Slot != nil || len(st.Pending) > 0 || len(st.Requeued) > 0 {
 				t.Fatalf("%s has a window without an outcome\n%s", name, told.trace())
 			}
+			if st.Outbox != nil || st.Letters != nil {
+				t.Fatalf("%s has something undelivered\n%s", name, told.trace())
+			}
 			for i := range st.Open.Events {
 				if st.Open.Events[i].Kind.Act() {
 					t.Fatalf("an act is left open in %s\n%s", name, told.trace())

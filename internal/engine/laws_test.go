@@ -36,6 +36,7 @@ func (r *recorder) check(t tester) {
 	t.Helper()
 	r.checkOrder(t)
 	r.checkOutcomes(t)
+	r.checkLanes(t)
 }
 
 // checkOrder: positions have no gaps, stamps never fall, a settle is never

@@ -33,6 +33,8 @@ type scenario struct {
 	judge    string // of pureJudges, or "" for a scripted one
 	answers  []replay.Answer
 	slow     bool // no answer comes at once
+	sinks    string
+	sends    []replay.Answer // how deliveries end
 	ops      []op
 }
 
@@ -84,6 +86,7 @@ func (s *scenario) text(together bool) string {
 	if s.slow { // the rule judge, which comes after the script, answers at once
 		b.WriteString("judge queue after 1 times 1000\n")
 	}
+	b.WriteString(s.sinksText())
 	for i := range s.ops {
 		o := &s.ops[i]
 		if together && i > 0 && o.at == s.ops[i-1].at && o.inBody() && s.ops[i-1].inBody() {
@@ -191,6 +194,7 @@ func draw(t *rapid.T, leastMs int64) *scenario {
 // trouble adds what the plain model does not know: scopes, silences, reloads,
 // requeues, an owner that lags, dies or stops.
 func (s *scenario) trouble(t *rapid.T) {
+	s.drawSinks(t)
 	away := false
 	var ops []op
 	for _, o := range s.ops {
@@ -198,7 +202,7 @@ func (s *scenario) trouble(t *rapid.T) {
 			o.scope = "other"
 		}
 		ops = append(ops, o)
-		switch oneOf(t, "trouble", "", "", "", "", "away", "silence", "unsilence", "policy", "requeue", "judge", "override") {
+		switch oneOf(t, "trouble", "", "", "", "", "away", "silence", "unsilence", "policy", "requeue", "judge", "override", "sinks") {
 		case "away":
 			verb := "start"
 			if !away {
@@ -220,6 +224,8 @@ func (s *scenario) trouble(t *rapid.T) {
 			ops = append(ops, op{at: o.at, verb: "judge", more: "pure " + oneOf(t, "judge", "reads", "rule")})
 		case "override":
 			ops = append(ops, op{at: o.at, verb: "override", more: strings.Repeat("x", 17) + "=" + oneOf(t, "then", "ask", "skip")})
+		case "sinks":
+			ops = append(ops, op{at: o.at, verb: "sinks", more: drawLanes(t)})
 		case "requeue":
 			ops = append(ops, op{at: o.at, verb: "requeue", more: "?"})
 		}

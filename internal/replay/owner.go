@@ -15,7 +15,15 @@ const shedTrace = 1000
 
 // wakeAt is when the owner must look at the scope again though nothing comes.
 func (w *World) wakeAt(s *scope) (engine.Time, bool) {
-	at, ok := s.state.WakeAt()
+	at, ok := w.windowsAt(s)
+	if lane, has := s.lanesAt(); has && (!ok || lane < at) {
+		return lane, true
+	}
+	return at, ok
+}
+
+func (w *World) windowsAt(s *scope) (engine.Time, bool) {
+	at, ok := s.state.WindowsAt()
 	if s.dropped() >= shedTrace {
 		return s.state.Time, true
 	}
@@ -38,11 +46,15 @@ func (w *World) wakeAt(s *scope) (engine.Time, bool) {
 func (w *World) act(s *scope) {
 	for {
 		steps, closed := w.next(s)
+		if len(steps) == 0 {
+			steps = w.deliver(s)
+		}
 		if len(steps) == 0 && s.dropped() < shedTrace {
 			break
 		}
 		w.steps(s, steps, closed)
 		w.startCall(s)
+		w.startDeliveries(s, steps)
 	}
 	w.arm(s)
 }
@@ -119,13 +131,39 @@ func (w *World) steps(s *scope, steps []engine.Step, closed []engine.Pending) {
 	steps = append(steps, s.takeShed()...)
 	for i := range steps {
 		w.compose(s, &steps[i], closed)
-		w.apply(s, w.append(s.name, engine.Record{Step: &steps[i]}))
+		w.keepOutgoing(&steps[i])
+		rec := w.append(s.name, engine.Record{Step: &steps[i]})
+		if l := w.letters[steps[i].ID]; l != nil {
+			l.position = rec.Position
+		}
+		w.apply(s, rec)
+	}
+}
+
+// keepOutgoing keeps decisions for as long as a sink may want them.
+func (w *World) keepOutgoing(st *engine.Step) {
+	switch st.Kind { //nolint:exhaustive // the others carry and end nothing
+	case engine.StepDecision:
+		if len(w.rules.At(w.now).Sinks) > 0 {
+			w.outgoing[st.Window] = st.Decision
+		}
+	case engine.StepDelivered:
+		if st.Delivery.Lane == engine.LaneOutbox {
+			delete(w.outgoing, st.Window)
+		}
+	case engine.StepDeadLetter:
+		delete(w.outgoing, st.Window)
 	}
 }
 
 // compose fills a decision or dead letter with what people read.
 func (w *World) compose(s *scope, st *engine.Step, closed []engine.Pending) {
 	if st.Kind != engine.StepDecision && st.Kind != engine.StepDeadLetter {
+		return
+	}
+	if d := st.DeadLetter; d != nil && d.Stage == engine.StageSink {
+		engine.ComposeUndelivered(d, w.outgoing[st.Window])
+		w.letters[st.ID] = &letter{scope: s, body: d}
 		return
 	}
 	// The last: a held window that is judged alone keeps its id, and closes twice.

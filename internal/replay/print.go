@@ -116,6 +116,8 @@ func (h *History) step(st *engine.Step, out *engine.Outcome) string {
 		return h.failed(st.Window, st.Failed)
 	case st.Verdict != nil:
 		return h.verdict(st.Verdict)
+	case st.Delivery != nil:
+		return h.delivery(st)
 	case st.DeadLetter != nil:
 		d := st.DeadLetter
 		return fmt.Sprintf("%s of %s after %s: %s", h.label(d.ID), h.label(d.WindowID), plural(d.Attempts, "attempt"), engine.EscapeLine(d.Message))
@@ -198,8 +200,22 @@ func (h *History) call(window string, c *engine.Call) string {
 	return h.about(window, s+", no wait")
 }
 
+func (h *History) delivery(st *engine.Step) string {
+	d := st.Delivery
+	s := fmt.Sprintf("attempt %d to %s", d.Attempt, engine.EscapeLine(d.Sink))
+	if d.Failed != nil {
+		s += " " + failure(d.Failed, h.clock)
+	}
+	return h.about(d.ID, s)
+}
+
 func (h *History) failed(window string, f *engine.Failed) string {
-	s := fmt.Sprintf("attempt %d %s", f.Attempt, f.Why)
+	return h.about(window, fmt.Sprintf("attempt %d %s", f.Attempt, failure(f, h.clock)))
+}
+
+// failure tells why an attempt failed, and when the next is made.
+func failure(f *engine.Failed, clock func(engine.Time) string) string {
+	s := f.Why
 	if f.Permanent {
 		s += ", permanent"
 	}
@@ -208,12 +224,12 @@ func (h *History) failed(window string, f *engine.Failed) string {
 	}
 	switch {
 	case f.RetryAt > 0:
-		s += ", next at " + h.clock(f.RetryAt)
+		s += ", next at " + clock(f.RetryAt)
 	case f.Uncounted:
 	default:
 		s += ", no more"
 	}
-	return h.about(window, s)
+	return s
 }
 
 func (h *History) verdict(v *engine.Verdict) string {

@@ -9,15 +9,16 @@ import (
 // World is a log, its fold and its owner on a virtual clock. It is not safe
 // for concurrent use.
 type World struct {
-	opt     Options
-	rules   *engine.Rules
-	now     engine.Time
-	head    engine.Position
-	scopes  map[string]*scope
-	order   []*scope // as they came
-	wakes   wakes
-	away    bool
-	letters map[string]*letter
+	opt      Options
+	rules    *engine.Rules
+	now      engine.Time
+	head     engine.Position
+	scopes   map[string]*scope
+	order    []*scope // as they came
+	wakes    wakes
+	away     bool
+	letters  map[string]*letter
+	outgoing map[string]*engine.Decision // that wait for a sink, by id
 }
 
 // Options of a World. Every field may be left out.
@@ -28,6 +29,9 @@ type Options struct {
 	// Script answers the calls of judges that do IO. When it has no answer, the
 	// rule judge answers at once.
 	Script *Script
+	// Sinks says how deliveries end: an answer with an error is a failed one, and
+	// its route means nothing. When it has no answer left, they arrive at once.
+	Sinks *Script
 	// Emit sees every record right after it was appended and applied. It may
 	// keep the record and must not change it.
 	Emit func(rec *engine.Record, out *engine.Outcome)
@@ -42,15 +46,17 @@ type scope struct {
 	full   int             // how many bodies make it worth looking for old ones
 	shed   [2]engine.Shed  // overflow, age: told with the scope's next step
 	call   *call           // nil: no call runs
+	sends  [2]*call        // deliveries that run, in the order of engine.LaneNames
 	wake   engine.Time
 	index  int // in wakes; -1 when nothing is due by the clock
 }
 
 // letter is a dead letter with what is needed to judge its window again.
 type letter struct {
-	scope  *scope
-	body   *engine.DeadLetter
-	events []engine.Record
+	scope    *scope
+	body     *engine.DeadLetter
+	events   []engine.Record
+	position engine.Position
 }
 
 // New returns a world at time 0 with an empty log.
@@ -58,9 +64,12 @@ func New(opt Options) *World {
 	if opt.Script == nil {
 		opt.Script = new(Script)
 	}
+	if opt.Sinks == nil {
+		opt.Sinks = new(Script)
+	}
 	return &World{
 		opt: opt, rules: engine.NewRules(opt.Compile),
-		scopes: make(map[string]*scope), letters: make(map[string]*letter),
+		scopes: make(map[string]*scope), letters: make(map[string]*letter), outgoing: make(map[string]*engine.Decision),
 	}
 }
 
@@ -138,7 +147,7 @@ func (w *World) Crash(at engine.Time) {
 	w.Run(at)
 	w.away = true
 	for _, s := range w.order {
-		s.call = nil
+		s.call, s.sends = nil, [2]*call{}
 	}
 }
 
@@ -148,6 +157,8 @@ func (w *World) Stop(at engine.Time) {
 	w.Run(at)
 	w.away = true
 	for _, s := range w.order {
+		w.stopDeliveries(s)
+		w.arm(s)
 		if s.call == nil {
 			continue
 		}
@@ -197,20 +208,27 @@ func (w *World) take(in *Input) error {
 	step := in.Step
 	if q := step.Requeue; q != nil && w.letters[q.DeadLetter] != nil {
 		l := w.letters[q.DeadLetter]
-		step = l.requeue() // where it comes from another log, its events stand at other positions there
+		step = l.requeue() // where it comes from another log, what it names stands at other positions there
 		s.restore(l.events)
+		if l.body.Stage == engine.StageSink {
+			w.outgoing[l.body.WindowID] = l.body.Decision
+		}
 	}
 	w.apply(s, w.append(s.name, engine.Record{Step: step}))
 	w.arm(s)
 	return nil
 }
 
-// requeue asks for the letter's window to be judged again.
+// requeue asks for the letter's window to be judged again, or for its decision
+// to be delivered again.
 func (l *letter) requeue() *engine.Step {
-	return &engine.Step{
-		Kind: engine.StepRequeue, Window: l.body.WindowID, ID: l.body.ID,
-		Requeue: &engine.Requeue{DeadLetter: l.body.ID, Number: l.body.Number, Settled: *l.body.Settled, Members: l.body.Members},
+	q := &engine.Requeue{DeadLetter: l.body.ID, Number: l.body.Number}
+	if l.body.Stage == engine.StageSink {
+		q.Stage, q.Position, q.Route = engine.StageSink, l.position, l.body.Decision.Route
+	} else {
+		q.Settled, q.Members = *l.body.Settled, l.body.Members
 	}
+	return &engine.Step{Kind: engine.StepRequeue, Window: l.body.WindowID, ID: l.body.ID, Requeue: q}
 }
 
 // Restore takes a log that stands already, the owner's steps as they are, as a
@@ -236,7 +254,10 @@ func (w *World) Restore(log []engine.Record) error {
 		w.arm(s)
 		if rec.Step != nil && rec.Step.DeadLetter != nil {
 			d := rec.Step.DeadLetter
-			w.letters[d.ID] = &letter{scope: s, body: d, events: s.find(d.Members)}
+			w.letters[d.ID] = &letter{scope: s, body: d, events: s.find(d.Members), position: rec.Position}
+		}
+		if rec.Step != nil {
+			w.keepOutgoing(rec.Step)
 		}
 	}
 	return nil
