@@ -1,6 +1,6 @@
 // Package api serves what people and programs ask the daemon over HTTP under
 // /v1, but for ingest: decisions and the story of each, flush calls, scopes,
-// dead letters, consumers, Fields.
+// dead letters, consumers, sources, Fields.
 //
 // Reading holds nothing: a page is a position in the log and a filter, and a
 // cursor is good on any of the daemon's interfaces. What changes something
@@ -75,6 +75,7 @@ type Options struct {
 	Scopes    Scopes
 	Marks     Marks
 	Consumers Consumers
+	Sources   Sources
 	Streams   *feed.Streams
 	Fields    Fields
 	// Stopping is closed when the daemon begins to stop: requests that wait are
@@ -93,7 +94,7 @@ type API struct {
 
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
-	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil ||
+	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil || o.Sources == nil ||
 		o.Streams == nil || o.Fields == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
@@ -128,6 +129,7 @@ func (a *API) routes() []route {
 		{http.MethodGet, "/v1/consumers", access.Read, a.listConsumers},
 		{http.MethodGet, "/v1/consumers/{name}", access.Read, a.showConsumer},
 		{http.MethodDelete, "/v1/consumers/{name}", access.Admin, a.deleteConsumer},
+		{http.MethodGet, "/v1/sources", access.Read, a.listSources},
 	}
 }
 

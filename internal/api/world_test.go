@@ -34,6 +34,7 @@ type world struct {
 	last      map[string]engine.Position // scope → its last owner's step
 	scopes    *fakeScopes
 	marks     *fakeMarks
+	sources   []api.SourceView
 	consumers *feed.Consumers
 	streams   *feed.Streams
 	registry  *prometheus.Registry
@@ -70,7 +71,7 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 		t.Fatal(err)
 	}
 	handlers, err := api.New(api.Options{
-		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers,
+		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers, Sources: w,
 		Streams: w.streams, Fields: w.fields, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
@@ -86,6 +87,9 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	w.handler = r
 	return w
 }
+
+// Sources returns those of the moment.
+func (w *world) Sources() []api.SourceView { return w.sources }
 
 // event appends an event and returns its position.
 func (w *world) event(scope, id, text, data string) engine.Position {

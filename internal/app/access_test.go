@@ -30,6 +30,7 @@ func routes() [][2]string {
 		{http.MethodGet, "/v1/consumers"},
 		{http.MethodGet, "/v1/consumers/x"},
 		{http.MethodDelete, "/v1/consumers/x"},
+		{http.MethodGet, "/v1/sources"},
 		{http.MethodPost, "/v1/field/write"},
 		{http.MethodPost, "/v1/field/attune"},
 		{http.MethodPost, "/v1/field/x"},

@@ -32,6 +32,7 @@ import (
 	"attend/internal/ingest"
 	"attend/internal/retention"
 	"attend/internal/runner"
+	"attend/internal/source"
 	"attend/internal/store"
 )
 
@@ -57,6 +58,7 @@ type App struct {
 	consumers *feed.Consumers
 	tokens    *access.Tokens
 	webhooks  webhooks
+	sources   *source.Service
 	server    *http.Server
 
 	stopping chan struct{} // closed when the daemon begins to stop
@@ -81,7 +83,7 @@ func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err er
 	}
 	a := &App{
 		cfg: cfg, opt: opt, log: opt.Logger,
-		stopping: make(chan struct{}), failed: make(chan error, 3), // one for each goroutine that may end
+		stopping: make(chan struct{}), failed: make(chan error, 6), // one for each goroutine that may end
 	}
 	defer func() {
 		if err != nil {
@@ -154,6 +156,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	a.startConsumers()
 	a.startRetention()
 	a.startWebhooks()
+	a.startSources()
 	a.startServer()
 	if a.leases != nil {
 		a.log.InfoContext(ctx, "this daemon is a replica: it shares the store with others", "replica", a.replica, "lease", a.cfg.Replicas.Lease)

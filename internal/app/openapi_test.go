@@ -101,6 +101,7 @@ func TestDocument_IsWhatTheDaemonDoes(t *testing.T) {
 		"dead letters":          driveDeadLetters,
 		"Fields":                driveField,
 		"access":                driveAccess,
+		"sources":               driveSources,
 	} {
 		t.Run(name, func(t *testing.T) { maps.Copy(seen, drive(t).seen) })
 	}
@@ -171,7 +172,7 @@ func driveRequests(t *testing.T) *contract {
 		"/v1/decisions?after=now", "/v1/decisions?after=" + cursor, "/v1/decisions?after=" + anotherLog,
 		"/v1/deadletters", "/v1/deadletters?after=" + anotherLog,
 		"/v1/scopes", "/v1/scopes?limit=1", "/v1/scopes/repo:a%2Fb", "/v1/scopes/never%20heard%20of",
-		"/v1/consumers", "/healthz", "/readyz", "/metrics", "/openapi.json",
+		"/v1/consumers", "/v1/sources", "/healthz", "/readyz", "/metrics", "/openapi.json",
 	} {
 		d.ask(http.MethodGet, path, "").want(http.StatusOK, nil)
 	}

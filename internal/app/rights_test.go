@@ -119,6 +119,7 @@ func rightsTable(decision, letter string) map[string]row {
 		"GET /v1/consumers":                 {right: "read", ok: 200},
 		"GET /v1/consumers/{name}":          {right: "read", path: "/v1/consumers/none", ok: 404},
 		"DELETE /v1/consumers/{name}":       {right: "admin", path: "/v1/consumers/none", ok: 404},
+		"GET /v1/sources":                   {right: "read", ok: 200},
 		"GET /v1/fields":                    {right: "read", ok: 200},
 		"POST /v1/field/{op}":               {right: anyToken, path: "/v1/field/forget", ok: 404},
 		"POST /v1/field/register":           op("ingest", `{"id":"kelp","role":"cook"}`, 200, 403),

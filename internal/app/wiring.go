@@ -50,12 +50,16 @@ func (a *App) mount(r chi.Router) error {
 	if err != nil {
 		return err
 	}
+	if err := a.buildSources(); err != nil {
+		return err
+	}
 	handlers, err := api.New(api.Options{
 		Log:       a.store,
 		Feed:      reader,
 		Scopes:    scopeViews{a.runner},
 		Marks:     a.runner,
 		Consumers: a.consumers,
+		Sources:   sourceViews{a},
 		Streams:   streams,
 		Fields:    a.fields,
 		Stopping:  a.stopping,

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"attend/internal/api"
+	"attend/internal/config"
+	"attend/internal/ingest"
+	"attend/internal/program"
+	"attend/internal/source"
+	"attend/internal/store"
+)
+
+// buildSources makes the sources of events; it takes what ingest takes.
+func (a *App) buildSources() error {
+	dialers := make(map[string]source.Dialer) // servers that sources have in common
+	list := make([]source.Source, 0, len(a.cfg.Sources))
+	for i := range a.cfg.Sources {
+		s := &a.cfg.Sources[i]
+		dialer, err := dialerOf(s, dialers)
+		if err != nil {
+			return fmt.Errorf("source %s: %w", s.Name, err)
+		}
+		entry := source.Source{
+			Name: s.Name, Server: s.Server(), Dialer: dialer, Event: s.Event, Arguments: s.Arguments,
+			Mode: source.Mode(s.Mode), MaxAge: s.MaxAge, MaxEvents: s.MaxEvents, Poll: s.Poll,
+			MaxBuffered: s.MaxBuffered, IdleTimeout: s.IdleTimeout, Scope: s.Scope.Fixed(), Only: s.Only,
+		}
+		if entry.Scope == "" {
+			entry.ScopeOf = s.Scope.Of
+		}
+		list = append(list, entry)
+	}
+	var err error
+	a.sources, err = source.New(source.Options{
+		Sources: list, Rows: a.store, Intake: intake{a.ingest}, Fence: a.runner.Fence, Policy: a.runner.Policy,
+		Now: a.store.Now, Logger: a.log, Registerer: a.opt.Registry,
+	})
+	return err
+}
+
+// dialerOf returns the way to a source's server: the same for sources that name
+// the same one, in the same words.
+func dialerOf(s *config.Source, known map[string]source.Dialer) (source.Dialer, error) {
+	variables := make(map[string]string, len(s.Variables))
+	key := fmt.Sprintf("%q %q %q", s.URL, s.Token.Reveal(), s.Command)
+	for _, v := range s.Variables {
+		variables[v.Name] = v.Value.Reveal()
+		key += fmt.Sprintf(" %q=%q", v.Name, v.Value.Reveal())
+	}
+	if d := known[key]; d != nil {
+		return d, nil
+	}
+	var d source.Dialer
+	if len(s.Command) > 0 {
+		spec, err := program.New(program.Options{Command: s.Command, Env: variables}, os.Environ())
+		if err != nil {
+			return nil, err
+		}
+		d = source.NewProgram(spec, ReadBuild().Version)
+	} else {
+		var err error
+		if d, err = source.NewHTTP(s.URL, s.Token.Reveal(), ReadBuild().Version); err != nil {
+			return nil, err
+		}
+	}
+	known[key] = d
+	return d, nil
+}
+
+// startSources starts them, if there are any.
+func (a *App) startSources() {
+	if len(a.cfg.Sources) > 0 {
+		a.runUntilStopped("sources", a.sources.Run)
+	}
+}
+
+// intake gives ingest to sources without naming its types.
+type intake struct{ ingest *ingest.Handler }
+
+// Take implements source.Intake.
+func (i intake) Take(ctx context.Context, b *source.Batch) (source.Taken, error) {
+	w := &ingest.Whole{Gaps: b.Gaps, Puts: []store.Put{b.Put}, Fence: b.Fence, Lines: make([]ingest.Line, len(b.Events))}
+	for n := range b.Events {
+		e := &b.Events[n]
+		w.Lines[n] = ingest.Line{Scope: e.Scope, Name: e.Name, ID: e.ID, At: e.At, Data: e.Data}
+	}
+	r, err := i.ingest.PushWhole(ctx, w)
+	if busy, ok := errors.AsType[*ingest.Busy](err); ok {
+		return source.Taken{}, fmt.Errorf("%w: %w", source.ErrFull, busy)
+	}
+	taken := source.Taken{Accepted: r.Accepted, Duplicates: r.Duplicates, Refused: r.Rejected}
+	for _, e := range r.Errors {
+		taken.Reasons = append(taken.Reasons, e.Error)
+	}
+	return taken, err
+}
+
+// sourceViews gives the sources' states to the API without naming their type.
+type sourceViews struct{ app *App }
+
+// Sources implements api.Sources.
+func (v sourceViews) Sources() []api.SourceView {
+	all := v.app.sources.Statuses()
+	views := make([]api.SourceView, len(all))
+	for i := range all {
+		views[i] = api.SourceView{Scope: all[i].Scope, View: all[i]}
+	}
+	return views
+}
