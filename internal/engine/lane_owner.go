@@ -85,7 +85,7 @@ func (s *State) Delivered(name LaneName, tookMs int64) []Step {
 
 // Undelivered returns the steps to append when the running attempt has not
 // arrived: the failure, with the time of the next try, and the dead letter when
-// there is none. f gives Why, Message, Permanent, Uncounted, NotBefore and
+// there is none. f gives Why, Message, Permanent, Uncounted, RetryAfterMs and
 // TookMs; the rest is filled in here.
 //
 // A dead letter is tried again for ever, however it was refused, with the
@@ -99,6 +99,7 @@ func (s *State) Undelivered(r *Rules, now Time, name LaneName, f Failed) []Step 
 	p := &l.Queue[0]
 	set := r.Numbered(l.Policy).For(s.Scope)
 	f.Attempt, f.RetryAt = l.Attempt, 0
+	f.wait(set, p.ID, now)
 	d := &Delivery{Lane: name, Sink: l.Sink, Attempt: l.Attempt, Failed: &f}
 	step := laneStep(StepUndelivered, p, d)
 	switch {

@@ -27,7 +27,7 @@ func (w *World) delivered(s *scope, i int, name engine.LaneName, until engine.Ti
 	switch {
 	case c != nil && c.at <= w.now && c.at < until:
 		s.sends[i] = nil
-		if f := c.answer.failure(w.now); f != nil {
+		if f := c.answer.failure(); f != nil {
 			return s.state.Undelivered(w.rules, w.now, name, *f)
 		}
 		return s.state.Delivered(name, c.answer.AfterMs)
