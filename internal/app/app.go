@@ -96,7 +96,9 @@ func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err er
 	if err := a.buildStore(ctx); err != nil {
 		return nil, err
 	}
-	a.buildRunner()
+	if err := a.buildRunner(ctx); err != nil {
+		return nil, err
+	}
 	a.buildRetention()
 	if err := a.buildFields(); err != nil {
 		return nil, err

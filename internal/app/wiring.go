@@ -10,27 +10,10 @@ import (
 	"attend/internal/access"
 	"attend/internal/api"
 	"attend/internal/feed"
-	"attend/internal/fields"
 	"attend/internal/ingest"
-	"attend/internal/judge"
 	"attend/internal/mcpserve"
 	"attend/internal/runner"
 )
-
-// buildRunner makes the loop. The only judge of this version is pure: the fold
-// asks it itself.
-func (a *App) buildRunner() {
-	a.runner = runner.New(runner.Options{
-		Store:      a.store,
-		Compile:    judge.Compile,
-		Facts:      attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune),
-		Logger:     a.log,
-		Registerer: a.opt.Registry,
-		Leases:     a.leases,
-		Replica:    a.replica,
-		LeaseTTL:   a.cfg.Replicas.Lease,
-	})
-}
 
 // mount makes the adapters and adds their routes.
 func (a *App) mount(r chi.Router) error {

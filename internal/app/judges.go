@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+
+	"attend/internal/config"
+	"attend/internal/engine"
+	"attend/internal/expr"
+	"attend/internal/judge"
+	"attend/internal/judge/exec"
+	"attend/internal/judge/llm"
+	"attend/internal/judge/questions"
+	"attend/internal/judge/rules"
+	"attend/internal/judge/wire"
+	"attend/internal/program"
+	"attend/internal/runner"
+)
+
+// buildRunner makes the loop, and what it asks about settled windows.
+func (a *App) buildRunner(ctx context.Context) error {
+	secret, err := a.store.Secret(ctx)
+	if err != nil {
+		return fmt.Errorf("read the store's secret: %w", err)
+	}
+	metrics, err := judge.NewMetrics(a.opt.Registry)
+	if err != nil {
+		return err
+	}
+	b := newBench(JudgeOptions{Secret: secret, Environ: os.Environ(), Metrics: metrics})
+	judges, err := b.compose(&a.cfg.Judges)
+	if err != nil {
+		return err
+	}
+	facts, err := a.buildContext(b)
+	if err != nil {
+		return err
+	}
+	a.cleanups.push("judges", func(context.Context) error { b.client.Close(); return nil })
+	a.runner = runner.New(runner.Options{
+		Store:      a.store,
+		Judge:      judges,
+		Compile:    rules.Compile,
+		Facts:      facts.facts(),
+		Logger:     a.log,
+		Registerer: a.opt.Registry,
+		Leases:     a.leases,
+		Replica:    a.replica,
+		LeaseTTL:   a.cfg.Replicas.Lease,
+	})
+	return nil
+}
+
+// JudgeOptions are what judges are built with besides their configuration.
+type JudgeOptions struct {
+	// Secret is the one of the store. What marks untrusted text is derived from
+	// it, so that it is the same on every replica and after a restart.
+	Secret []byte
+	// Environ is what commands may inherit a few variables from, as
+	// [os.Environ] gives it.
+	Environ []string
+	// Metrics count calls that were held; nil counts nothing.
+	Metrics *judge.Metrics
+	// Tap sees what is sent and what comes back; nil is nobody.
+	Tap *Tap
+}
+
+// Tap sees what goes out to judges, and what comes back.
+type Tap struct {
+	// HTTP returns what sends requests in place of next.
+	HTTP func(next http.RoundTripper) http.RoundTripper
+	// Command is called in place of a command; run runs it.
+	Command func(argv []string, stdin []byte, run func() ([]byte, error)) ([]byte, error)
+}
+
+// Judges builds what is asked about settled windows, as the configuration says.
+// close lets go of its connections.
+//
+// Errors: what of the configuration cannot be used on this machine, as a
+// command that is not there.
+func Judges(c *config.Judges, o JudgeOptions) (j judge.Judge, stop func(), err error) {
+	b := newBench(o)
+	if j, err = b.compose(c); err != nil {
+		return nil, nil, err
+	}
+	return j, b.client.Close, nil
+}
+
+// bench is where judges and hooks are built: what they share.
+type bench struct {
+	JudgeOptions
+	client *wire.Client
+	fence  []byte
+}
+
+func newBench(o JudgeOptions) *bench {
+	b := &bench{JudgeOptions: o, client: wire.New()}
+	if o.Tap != nil {
+		b.client = b.client.Through(o.Tap.HTTP)
+	}
+	mac := hmac.New(sha256.New, o.Secret) // the store's own secret goes to nobody
+	mac.Write([]byte("judges"))
+	b.fence = mac.Sum(nil)
+	return b
+}
+
+// compose builds the judges, and makes one of them.
+func (b *bench) compose(c *config.Judges) (judge.Judge, error) {
+	var all judge.Composition
+	for i := range c.Entries {
+		entry, err := b.entry(&c.Entries[i])
+		if err != nil {
+			return nil, fmt.Errorf("judge %s: %w", c.Entries[i].Name, err)
+		}
+		all = append(all, entry)
+	}
+	return judge.Compose(all)
+}
+
+// entry builds one judge within its limits, and when it is asked.
+func (b *bench) entry(c *config.Judge) (judge.Entry, error) {
+	j, err := b.judge(c)
+	if err != nil {
+		return judge.Entry{}, err
+	}
+	if c.Type != config.JudgeRule && c.Type != config.JudgeRules { // those ask nobody
+		j, err = judge.Limit(c.Name, j, judge.Limits{
+			Concurrency: c.Concurrency, PerSecond: c.PerSecond, DailyCalls: int(c.DailyCalls), DailyTokens: c.DailyTokens, Metrics: b.Metrics,
+		})
+		if err != nil {
+			return judge.Entry{}, err
+		}
+	}
+	e := judge.Entry{Name: c.Name, Judge: j, Below: c.Below, OnErrorNext: c.OnNext, Timeout: c.Timeout}
+	if c.When == "" {
+		return e, nil
+	}
+	when, err := expr.Compile(expr.Window, c.When)
+	if err != nil {
+		return judge.Entry{}, fmt.Errorf("when: %w", err)
+	}
+	e.When = func(in *judge.Input) (bool, error) { return when.Met(expr.OfInput(in)) }
+	return e, nil
+}
+
+// judge builds the judge of one entry.
+func (b *bench) judge(c *config.Judge) (judge.Judge, error) {
+	switch c.Type {
+	case config.JudgeRule:
+		return judge.Func(rule), nil
+	case config.JudgeRules:
+		set, mistakes := rules.Load(c.Rules)
+		if len(mistakes) > 0 {
+			return nil, mistakes
+		}
+		return rules.Judge{Rules: set}, nil
+	case config.JudgeJev, config.JudgeDecisions:
+		return questions.New(questions.Options{
+			API: questions.API(c.Type), Model: c.Model, URL: c.URL, Key: c.Key.Reveal(), Instructions: c.Instructions,
+			Criteria: c.Criteria, LongContext: c.LongContext, NoImages: !c.Images, Client: b.client,
+		})
+	case config.JudgeAnthropic, config.JudgeOpenAI, config.JudgeGemini, config.JudgeChat:
+		return llm.New(llm.Options{
+			API: llm.API(c.Type), Model: c.Model, URL: c.URL, Key: c.Key.Reveal(), System: c.System,
+			Criteria: c.Criteria, NoImages: !c.Images, Secret: b.fence, Client: b.client,
+		})
+	case config.JudgeHTTP:
+		return exec.Judge(exec.HTTP(b.client, c.URL, c.Key.Reveal())), nil
+	case config.JudgeCommand:
+		e, err := b.command(c.Command, c.Variables)
+		if err != nil {
+			return nil, err
+		}
+		return exec.Judge(e), nil
+	default:
+		return nil, fmt.Errorf("there is no judge of type %q", c.Type)
+	}
+}
+
+// rule is the judge of that name where it stands among others.
+func rule(_ context.Context, in *judge.Input) (judge.Reply, error) {
+	return judge.Reply{Answer: engine.RuleJudge(&engine.Window{Reason: in.Window.Reason})}, nil
+}
+
+// command finds a program, and what it gets of the environment.
+func (b *bench) command(argv []string, variables []config.Variable) (exec.Endpoint, error) {
+	env := make(map[string]string, len(variables))
+	for _, v := range variables {
+		env[v.Name] = v.Value.Reveal()
+	}
+	spec, err := program.New(program.Options{Command: argv, Env: env}, b.Environ)
+	if err != nil {
+		return nil, err
+	}
+	if b.Tap == nil {
+		return exec.Command(spec), nil
+	}
+	return exec.Through(exec.Command(spec), func(_ context.Context, stdin []byte, run func() ([]byte, error)) ([]byte, error) {
+		return b.Tap.Command(argv, stdin, run)
+	}), nil
+}
+
+// hook builds what is asked before each call of a judge; nil for none.
+func (b *bench) hook(c *config.Hook) (exec.Endpoint, error) {
+	switch {
+	case c.URL != "":
+		return exec.HTTP(b.client, c.URL, c.Key.Reveal()), nil
+	case len(c.Command) > 0:
+		return b.command(c.Command, c.Variables)
+	default:
+		return nil, nil
+	}
+}
