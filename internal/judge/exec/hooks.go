@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -107,43 +108,60 @@ func parseContext(raw []byte) (judge.Context, error) {
 
 // parseImages reads {"images": [image, …]}, a list, one image, or null.
 func parseImages(raw []byte) ([]judge.Image, error) {
-	const want = `the hook's answer is none of {"images": [{"data", "mimeType"}]}, a list of images, one image, and null`
-	var images []judge.Image
-	if fields, err := object(raw); err == nil {
-		list, many := fields["images"]
-		if _, one := fields["data"]; one && !many {
-			list = slices.Concat([]byte("["), raw, []byte("]"))
-		} else if !many {
-			return nil, errors.New(want)
-		}
-		raw = list
+	images, err := readImages(bytes.TrimSpace(raw))
+	if err != nil {
+		return nil, errors.New(`the hook's answer is none of {"images": [{"data", "mimeType"}]}, a list of images, one image, and null`)
 	}
-	if err := json.Unmarshal(raw, &images); err != nil {
-		return nil, errors.New(want)
-	}
-	if len(images) > maxImages {
-		return nil, fmt.Errorf("the hook brought %d images: may bring at most %d", len(images), maxImages)
-	}
-	total := 0
-	for i := range images {
-		n, err := check(&images[i])
-		if err != nil {
-			return nil, fmt.Errorf("the hook's image %d: %w", i+1, err)
-		}
-		if total += n; total > maxImageBytes {
-			return nil, fmt.Errorf("the hook's images have more than %d bytes", maxImageBytes)
-		}
+	if err := check(images); err != nil {
+		return nil, err
 	}
 	return images, nil
 }
 
-// check checks an image, takes the line breaks out of its base64, and returns
-// its size in bytes.
-func check(image *judge.Image) (int, error) {
-	if strings.HasPrefix(image.Data, "data:") {
-		return 0, errors.New("it has a data: prefix: write the base64 alone")
+// check checks images, and takes the line breaks out of their base64.
+func check(images []judge.Image) error {
+	if len(images) > maxImages {
+		return fmt.Errorf("the hook brought %d images: may bring at most %d", len(images), maxImages)
 	}
-	image.Data = strings.NewReplacer("\n", "", "\r", "").Replace(image.Data)
-	picture, err := judge.Look(*image)
-	return picture.Bytes, err
+	total := 0
+	for i := range images {
+		image := &images[i]
+		if strings.HasPrefix(image.Data, "data:") {
+			return fmt.Errorf("the hook's image %d has a data: prefix: write the base64 alone", i+1)
+		}
+		image.Data = strings.ReplaceAll(strings.ReplaceAll(image.Data, "\n", ""), "\r", "")
+		picture, err := judge.Look(*image)
+		if err != nil {
+			return fmt.Errorf("the hook's image %d: %w", i+1, err)
+		}
+		if total += picture.Bytes; total > maxImageBytes {
+			return fmt.Errorf("the hook's images have more than %d bytes", maxImageBytes)
+		}
+	}
+	return nil
+}
+
+// readImages reads them as they are. It goes over the text as few times as can
+// be: there may be much of it.
+func readImages(raw []byte) ([]judge.Image, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields() // what they hold would be lost without a word
+	var answer struct {
+		Images []judge.Image `json:"images"`
+		judge.Image
+	}
+	var into any = &answer
+	if bytes.HasPrefix(raw, []byte("[")) {
+		into = &answer.Images
+	}
+	if err := d.Decode(into); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows")
+	}
+	if answer.Image != (judge.Image{}) {
+		answer.Images = append(answer.Images, answer.Image)
+	}
+	return answer.Images, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,8 +74,9 @@ func TestCapture_TakesOneImageOrMany(t *testing.T) {
 		`{"images":[` + image + `]}`:           {one},
 		`[` + image + `,` + image + `]` + "\n": {one, one},
 		"null\n":                               nil,
+		`{}`:                                   nil,
 		`{"images":null}`:                      nil,
-		`{"data":"` + pixel[:20] + `\n` + pixel[20:] + `\r\n","mimeType":"image/gif","at":1}`: {one},
+		`{"data":"` + pixel[:20] + `\n` + pixel[20:] + `\r\n","mimeType":"image/gif"}`: {one},
 	} {
 		for name, e := range map[string]Endpoint{"http": says(t, text), "command": command(t, "say", text)} {
 			got, err := Capture(e)(t.Context(), "chat:1")
@@ -96,17 +98,18 @@ func gif(t *testing.T, size int) string {
 }
 
 func TestCapture_IsBounded(t *testing.T) {
-	list := func(n int, data string) string {
-		return `{"images":[` + strings.TrimSuffix(strings.Repeat(`{"mimeType":"image/gif","data":"`+data+`"},`, n), ",") + `]}`
+	images := func(n, size int) []judge.Image {
+		return slices.Repeat([]judge.Image{{Data: gif(t, size), MIME: "image/gif"}}, n)
 	}
-	if got, err := Capture(says(t, list(maxImages, gif(t, maxImageBytes/maxImages))))(t.Context(), "chat:1"); err != nil || len(got) != maxImages {
-		t.Errorf("as much as may be: %d images, %v", len(got), err)
+	most := images(maxImages, maxImageBytes/maxImages)
+	if err := check(most); err != nil || maxImages*(len(most[0].Data)+len(`{"data":"","mimeType":"image/jpeg"}, `)) > maxCapture {
+		t.Errorf("as much as may be: %v", err)
 	}
-	for text, says := range map[string]string{
-		list(maxImages+1, pixel):           "brought 17 images: may bring at most 16",
-		list(2, gif(t, maxImageBytes/2+1)): "have more than 33554432 bytes",
+	for says, images := range map[string][]judge.Image{
+		"brought 17 images: may bring at most 16": images(maxImages+1, 100),
+		"have more than 33554432 bytes":           images(2, maxImageBytes/2+1),
 	} {
-		if _, err := parseImages([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+		if err := check(images); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want it to say %q", err, says)
 		}
 	}
@@ -114,13 +117,12 @@ func TestCapture_IsBounded(t *testing.T) {
 
 func TestCapture_SaysWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
-		`{}`:                                 "none of",
 		`"` + state + `"`:                    "none of",
 		`{"images":{}}`:                      "none of",
 		`{"images":[7]}`:                     "none of",
 		`{"images":[null]}`:                  "the hook's image 1: ",
 		`{"data":"","mimeType":"image/png"}`: "the hook's image 1: ",
-		`{"data":"data:image/gif;base64,` + pixel + `","mimeType":"image/gif"}`:                             "the hook's image 1: it has a data: prefix",
+		`{"data":"data:image/gif;base64,` + pixel + `","mimeType":"image/gif"}`:                             "the hook's image 1 has a data: prefix",
 		`{"data":"` + state + `","mimeType":"image/gif"}`:                                                   "the hook's image 1: it is no base64",
 		`{"data":"` + pixel + `"}`:                                                                          "the hook's image 1: ",
 		`[{"data":"` + pixel + `","mimeType":"image/gif"},{"data":"` + pixel + `","mimeType":"image/png"}]`: "the hook's image 2: it says",
