@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	_ "time/tzdata" // named time zones mean something in an image that has none
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -46,12 +47,12 @@ const (
 	MaxNesting = 2
 	// CostLimit bounds one evaluation, in CEL's units: about one an operation,
 	// and one for ten characters of text that are looked through, more with a
-	// long pattern. An expression that passes it fails. It lets a pattern look
-	// through some 2 MB, for which it takes a tenth of a second.
-	CostLimit = 500_000
+	// long pattern. An expression that passes it fails. A short pattern may look
+	// through a megabyte, for which it takes some tenths of a second.
+	CostLimit = 250_000
 	// TotalLimit bounds all evaluations on the same variables: when it is spent,
 	// what comes after fails.
-	TotalLimit = 10 * CostLimit
+	TotalLimit = 4 * CostLimit
 )
 
 // Env compiles the expressions of one kind. It is safe for concurrent use.
@@ -106,7 +107,7 @@ func (e *Env) Compile(source string) (*Program, error) { return e.CompileTo(Bool
 // wrong with it is an *[Error].
 func (e *Env) CompileTo(want Result, source string) (*Program, error) {
 	if strings.TrimSpace(source) == "" {
-		return nil, mistake(1, 1, "the expression is empty")
+		return nil, mistake("the expression is empty")
 	}
 	checked, issues := e.env.Compile(source)
 	if issues.Err() != nil {
@@ -117,14 +118,14 @@ func (e *Env) CompileTo(want Result, source string) (*Program, error) {
 		return nil, err
 	}
 	if !want.takes(checked.OutputType()) {
-		return nil, mistake(1, 1, fmt.Sprintf("is %s, and must be %s", plainType(checked.OutputType()), want))
+		return nil, mistake(fmt.Sprintf("is %s, and must be %s", plainType(checked.OutputType()), want))
 	}
 	if err := e.affordable(checked); err != nil {
 		return nil, err
 	}
 	program, err := e.env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit))
 	if err != nil {
-		return nil, mistake(1, 1, err.Error())
+		return nil, mistake(err.Error())
 	}
 	return &Program{source: source, program: program, uses: usesOf(tree)}, nil
 }
@@ -136,7 +137,7 @@ func (e *Env) affordable(checked *cel.Ast) error {
 	if err != nil || cost.Min <= CostLimit {
 		return nil //nolint:nilerr // what cannot be estimated is bounded when it runs
 	}
-	return mistake(1, 1, fmt.Sprintf("costs at least %d, and the limit is %d: make it simpler", cost.Min, uint64(CostLimit)))
+	return mistake(fmt.Sprintf("costs at least %d, and the limit is %d: make it simpler", cost.Min, uint64(CostLimit)))
 }
 
 func (r Result) takes(t *cel.Type) bool {
@@ -180,10 +181,19 @@ func (k Kind) variables() []variable {
 	}
 	strs, shares := cel.ListType(cel.StringType), cel.MapType(cel.StringType, cel.DoubleType)
 	vars := []variable{
-		{"scope", cel.StringType}, {"reason", cel.StringType}, {"trigger", cel.StringType},
-		{"waits", cel.IntType}, {"dropped", cel.IntType}, {"gap", cel.BoolType}, {"now", cel.TimestampType},
-		{"events", cel.ListType(eventType())}, {"names", strs}, {"kinds", strs}, {"counts", cel.MapType(cel.StringType, cel.IntType)},
-		{"recent", cel.ListType(recentType())}, {"offered", strs},
+		{"scope", cel.StringType},
+		{"reason", cel.StringType},
+		{"trigger", cel.StringType},
+		{"waits", cel.IntType},
+		{"dropped", cel.IntType},
+		{"gap", cel.BoolType},
+		{"now", cel.TimestampType},
+		{"events", cel.ListType(eventType())},
+		{"names", strs},
+		{"kinds", strs},
+		{"counts", cel.MapType(cel.StringType, cel.IntType)},
+		{"recent", cel.ListType(recentType())},
+		{"offered", strs},
 	}
 	if k == Verdict {
 		return append(vars,

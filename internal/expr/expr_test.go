@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,8 +21,10 @@ func incident() *judge.Input {
 		Window: judge.Window{
 			ID: "w", Reason: engine.ReasonClosing, Trigger: engine.TriggerDeadline, Waits: 1, Dropped: 2, SettledAt: 1_700_000_000_000,
 			Events: []engine.EventView{
-				{ID: "a", Name: "ci.finished", Kind: engine.Closing, SeenAt: 1_699_999_990_000, Text: "build failed: disk is full",
-					Data: engine.RawJSON(`{"count": 3, "ratio": 0.5, "whole": 3.0, "ok": false, "tags": ["a", "b"], "by": {"name": "Ann"}, "none": null}`)},
+				{
+					ID: "a", Name: "ci.finished", Kind: engine.Closing, SeenAt: 1_699_999_990_000, Text: "build failed: disk is full",
+					Data: engine.RawJSON(`{"count": 3, "ratio": 0.5, "whole": 3.0, "ok": false, "tags": ["a", "b"], "by": {"name": "Ann"}, "none": null}`),
+				},
 				{ID: "b", Name: "deploy.log", Kind: engine.Consequence, SeenAt: 1_699_999_995_000},
 			},
 		},
@@ -119,6 +122,7 @@ func TestCompile_Mistakes(t *testing.T) {
 		{`"passiv" in kinds || recent[0].route in ["skip"]`, `1:1: "passiv" is never a kind`},
 		{`events.exists(e, e.kind in ["closing", "Flush"])`, `1:40: "Flush" is never a kind`},
 		{`route == "skip"`, `1:1: there is no "route" here`},
+		{`now.getHours("Europe/Vena") > 8`, `1:14: there is no time zone "Europe/Vena"`},
 		{`"é" == scop`, `1:8: there is no "scop"`},
 		{strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300), "nested"},
 		{strings.Repeat("true && ", 4000) + "true", "size"},
@@ -164,6 +168,7 @@ func TestMet_Failures(t *testing.T) {
 		{`1 / waits == 1 && 1 / (waits - 1) == 1`, incident(), "division by zero"},
 		{`events.exists(a, events.exists(b, a.text.contains(b.text + "y")))`, many, "costs more than"},
 		{`events.exists(e, e.text.matches("(x+x+)+y"))`, many, "costs more than"},
+		{`lists.range(events[0].data.count * 1000000).size() > 1`, incident(), "exceeds maximum allowed"},
 	} {
 		p, err := expr.Compile(expr.Window, c.source)
 		if err != nil {
@@ -174,6 +179,56 @@ func TestMet_Failures(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %q", c.source, met, err, c.want)
 		}
 	}
+}
+
+// What the expressions on a window may cost together is bounded too.
+func TestMet_TotalLimit(t *testing.T) {
+	in := incident()
+	for range 2000 {
+		in.Window.Events = append(in.Window.Events, engine.EventView{Name: "n", Text: strings.Repeat("x", 4000)})
+	}
+	p, err := expr.Compile(expr.Window, `events.exists(e, e.text.matches("(x+x+)+y"))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cheap, err := expr.Compile(expr.Window, `waits == 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := expr.OfInput(in)
+	if met, err := cheap.Met(vars); !met || err != nil {
+		t.Fatalf("before: %v, %v", met, err)
+	}
+	for range expr.TotalLimit / expr.CostLimit {
+		if _, err := p.Met(vars); err == nil || !strings.Contains(err.Error(), "costs more than") {
+			t.Fatalf("the dear one: %v", err)
+		}
+	}
+	if met, err := cheap.Met(vars); met || err == nil || !strings.Contains(err.Error(), "was not looked at") {
+		t.Errorf("after: %v, %v, want that it was not looked at", met, err)
+	}
+	if met, err := cheap.Met(expr.OfInput(in)); !met || err != nil {
+		t.Errorf("the next window: %v, %v", met, err)
+	}
+}
+
+// Programs may be asked from several goroutines at once.
+func TestMet_Concurrent(t *testing.T) {
+	p, err := expr.Compile(expr.Window, `events.exists(e, e.data.?count.orValue(0) == 3 && e.text.matches("disk"))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if met, err := p.Met(expr.OfInput(incident())); !met || err != nil {
+					t.Errorf("%v, %v", met, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestUses(t *testing.T) {

@@ -32,8 +32,9 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func mistake(line, column int, problem string) *Error {
-	return &Error{Mistakes: []Mistake{{Line: line, Column: column, Problem: problem}}}
+// mistake is one about the expression as a whole.
+func mistake(problem string) *Error {
+	return &Error{Mistakes: []Mistake{{Line: 1, Column: 1, Problem: problem}}}
 }
 
 func (e *Env) mistakes(issues *cel.Issues) *Error {
@@ -46,7 +47,7 @@ func (e *Env) mistakes(issues *cel.Issues) *Error {
 	}
 	slices.SortStableFunc(found, func(a, b Mistake) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
 	if len(found) == 0 {
-		return mistake(1, 1, "cannot be read")
+		return mistake("cannot be read")
 	}
 	return &Error{Mistakes: found}
 }

@@ -24,8 +24,12 @@ func fieldsOf(typeName string) []variable {
 	switch typeName {
 	case eventName:
 		return []variable{
-			{"id", cel.StringType}, {"name", cel.StringType}, {"kind", cel.StringType},
-			{"text", cel.StringType}, {"data", cel.DynType}, {"seenAt", cel.TimestampType},
+			{"id", cel.StringType},
+			{"name", cel.StringType},
+			{"kind", cel.StringType},
+			{"text", cel.StringType},
+			{"data", cel.DynType},
+			{"seenAt", cel.TimestampType},
 		}
 	case recentName:
 		return []variable{

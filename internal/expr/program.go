@@ -37,7 +37,7 @@ func (p *Program) Uses(name string) bool { return p.uses[name] }
 func (p *Program) Source() string { return p.source }
 
 // Met reports whether a condition is met. One that fails is not, and err says
-// why, in a line that holds nothing of what the events said but names of keys.
+// why; it may quote what an event said, unescaped.
 func (p *Program) Met(vars *Vars) (bool, error) {
 	v, err := p.eval(vars)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
@@ -35,7 +36,8 @@ func usesOf(tree *ast.AST) map[string]bool {
 			if indexes(call) {
 				look(call.Args()[0], "", false)
 			}
-			uses[Zone] = uses[Zone] || namesZone(call)
+			_, names := zoneOf(call)
+			uses[Zone] = uses[Zone] || names
 		default:
 		}
 	}))
@@ -64,23 +66,27 @@ func ownJSON(e ast.Expr) bool {
 	return e.Kind() == ast.IdentKind && (e.AsIdent() == "facts" || e.AsIdent() == "body")
 }
 
-// namesZone reports a function of a timestamp that is given a time zone which is
-// not a fixed distance from UTC, as "+02:00" is.
-func namesZone(call ast.CallExpr) bool {
+// zoneOf reports a function of a timestamp that is given a time zone which is
+// not a fixed distance from UTC, as "+02:00" is. name is nil where the zone is
+// worked out.
+func zoneOf(call ast.CallExpr) (name ast.Expr, is bool) {
 	if !call.IsMemberFunction() || !strings.HasPrefix(call.FunctionName(), "get") || len(call.Args()) != 1 {
-		return false
+		return nil, false
 	}
 	zone := call.Args()[0]
 	if zone.Kind() != ast.LiteralKind {
-		return true
+		return nil, true
 	}
 	s, ok := zone.AsLiteral().(types.String)
-	return !ok || s != "UTC" && !regexp.MustCompile(`^[+-]?\d{1,2}:\d{2}$`).MatchString(string(s))
+	if !ok || s == "UTC" || regexp.MustCompile(`^[+-]?\d{1,2}:\d{2}$`).MatchString(string(s)) {
+		return nil, false
+	}
+	return zone, true
 }
 
 // refused reports what checks as CEL and is not wanted in a condition: maps that
-// are built in it, which have no order to be walked in, and comparisons of a
-// variable with a word that it never holds.
+// are built in it, which have no order to be walked in, time zones that there
+// are not, and comparisons of a variable with a word that it never holds.
 func refused(tree *ast.AST) error {
 	var found []Mistake
 	say := func(e ast.Expr, format string, args ...any) {
@@ -92,6 +98,12 @@ func refused(tree *ast.AST) error {
 		case ast.MapKind, ast.StructKind:
 			say(e, "an expression cannot build maps or objects: compare fields one by one")
 		case ast.CallKind:
+			if zone, _ := zoneOf(e.AsCall()); zone != nil {
+				name := fmt.Sprint(zone.AsLiteral().Value())
+				if _, err := time.LoadLocation(name); err != nil {
+					say(zone, "there is no time zone %q", name)
+				}
+			}
 			for word, of := range strangers(e.AsCall()) {
 				say(word, "%q is never %s: it is %s", word.AsLiteral().Value(), of.name, listed(of.words))
 			}
