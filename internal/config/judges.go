@@ -51,8 +51,8 @@ type Judge struct {
 	Timeout     time.Duration // of one call; 0 leaves it to judgeTimeoutMs
 	Concurrency int           // calls at once; 0 for no limit of its own
 	PerSecond   float64       // calls; 0 for no limit
-	DailyCalls  int64         // in 24 hours; 0 for no limit
-	DailyTokens int64         // in and out; 0 for no limit
+	DailyCalls  int64         // requests in a day of UTC; 0 for no limit
+	DailyTokens int64         // in and out, in a day of UTC; 0 for no limit
 
 	keyVariable string // that holds the key, "" for none
 }

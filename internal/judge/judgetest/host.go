@@ -102,6 +102,7 @@ func (h *Host) give(w http.ResponseWriter, r *http.Request, a *Answer) {
 	case SlowHeader:
 		h.wait(r)
 		return
+	default:
 	}
 	for name, value := range a.Header {
 		w.Header().Set(name, value)
@@ -121,6 +122,7 @@ func (h *Host) give(w http.ResponseWriter, r *http.Request, a *Answer) {
 	case CutBody:
 		_ = http.NewResponseController(w).Flush()
 		reset(w)
+	default:
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 type jev struct{ long bool }
 
 // Bytes of state for a context of 32k and of 262k tokens that the state shares
-// with the longest question: two bytes a token, which even JSON full of digits
-// does not pass.
+// with the longest question, at two bytes a token: few, since a state that is
+// too long is refused for good.
 const (
 	jevState     = 60 << 10
 	jevLongState = 480 << 10
