@@ -21,6 +21,11 @@ const (
 
 // jevImages keeps the images that Jev takes, and tells of the others.
 func jevImages(list []judge.Image) (kept []judge.Picture, dropped []string) {
+	return jevImagesOf(list, jevMaxImage, jevMaxRequest)
+}
+
+// jevImagesOf is jevImages for sizes of one file and of all, in bytes.
+func jevImagesOf(list []judge.Image, most, mostInAll int) (kept []judge.Picture, dropped []string) {
 	total := 0
 	seen := map[string]bool{}
 	for i := range list {
@@ -32,10 +37,10 @@ func jevImages(list []judge.Image) (kept []judge.Picture, dropped []string) {
 			dropped = append(dropped, left(i, fmt.Sprintf("%s is not taken, PNG and JPEG are", p.MIME)))
 		case min(p.Width, p.Height) < jevMinSide || max(p.Width, p.Height) > jevMaxSide:
 			dropped = append(dropped, left(i, fmt.Sprintf("%d × %d pixels: each side has %d to %d", p.Width, p.Height, jevMinSide, jevMaxSide)))
-		case p.Bytes > jevMaxImage:
-			dropped = append(dropped, left(i, fmt.Sprintf("%d bytes: %d are taken", p.Bytes, jevMaxImage)))
-		case total+p.Bytes > jevMaxRequest:
-			dropped = append(dropped, left(i, fmt.Sprintf("with it all images have more than %d bytes", jevMaxRequest)))
+		case p.Bytes > most:
+			dropped = append(dropped, left(i, fmt.Sprintf("%d bytes: %d are taken", p.Bytes, most)))
+		case total+p.Bytes > mostInAll:
+			dropped = append(dropped, left(i, fmt.Sprintf("with it all images have more than %d bytes", mostInAll)))
 		case seen[p.SHA256]:
 			dropped = append(dropped, left(i, "it is the same as one before"))
 		default:
