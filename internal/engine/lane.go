@@ -76,8 +76,9 @@ type Delivery struct {
 	Failed *Failed `json:"failed,omitempty"` // of one that did not
 }
 
-// lane is a lane by name, nil when it is empty.
-func (s *State) lane(name LaneName) *Lane {
+// Lane is one of the scope's lanes, nil when it is empty. The caller must not
+// change it.
+func (s *State) Lane(name LaneName) *Lane {
 	if name == LaneLetters {
 		return s.Letters
 	}
@@ -115,7 +116,7 @@ func (s *State) Full(set *Settings) (name LaneName, ok bool) {
 
 // post puts a parcel at the end of a lane, unless it is in it already.
 func (s *State) post(name LaneName, p Parcel) bool {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if l == nil {
 		s.setLane(name, &Lane{Queue: []Parcel{p}})
 		return true
@@ -156,7 +157,7 @@ func (s *State) lettered(r *Rules, rec *Record, out *Outcome) {
 
 // shift takes the first off a lane.
 func (s *State) shift(name LaneName) {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if len(l.Queue) == 1 {
 		s.setLane(name, nil)
 		return
@@ -219,7 +220,7 @@ func (s *State) about(d *Delivery) *Lane {
 	if d == nil {
 		return nil
 	}
-	if l := s.lane(d.Lane); l != nil && l.Queue[0].ID == d.ID {
+	if l := s.Lane(d.Lane); l != nil && l.Queue[0].ID == d.ID {
 		return l
 	}
 	return nil

@@ -10,7 +10,7 @@ const leastPause = 1000
 // First is the parcel that is next to be delivered or on its way; ok is false
 // when the lane is empty.
 func (s *State) First(name LaneName) (p Parcel, ok bool) {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if l == nil {
 		return Parcel{}, false
 	}
@@ -20,7 +20,7 @@ func (s *State) First(name LaneName) (p Parcel, ok bool) {
 // Sending reports that an attempt stands in the log without an outcome: which
 // one, and until when its maker may go on with it.
 func (s *State) Sending(name LaneName) (attempt int, until Time, ok bool) {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if l == nil || l.Phase != LaneSends {
 		return 0, 0, false
 	}
@@ -29,14 +29,14 @@ func (s *State) Sending(name LaneName) (attempt int, until Time, ok bool) {
 
 // SendDue reports whether the first of a lane wants an attempt now.
 func (s *State) SendDue(name LaneName, now Time) bool {
-	l := s.lane(name)
+	l := s.Lane(name)
 	return l != nil && (l.Phase == LaneWaits || l.Phase == LaneBackoff && l.Failed.RetryAt <= now)
 }
 
 // LaneAt is the instant at which the owner must look at a lane again though no
 // record came; ok is false when only a record can bring something new.
 func (s *State) LaneAt(name LaneName) (at Time, ok bool) {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if l == nil {
 		return 0, false
 	}
@@ -54,7 +54,7 @@ func (s *State) LaneAt(name LaneName) (at Time, ok bool) {
 // force, or, where that has none for it, the one that it was meant for. "" when
 // there is none. The lane must not be empty.
 func (s *State) SinkFor(r *Rules, name LaneName) string {
-	p, policy := &s.lane(name).Queue[0], r.Latest()
+	p, policy := &s.Lane(name).Queue[0], r.Latest()
 	sink := policy.Letters
 	if name == LaneOutbox {
 		sink = policy.Sinks[p.Route]
@@ -67,7 +67,7 @@ func (s *State) SinkFor(r *Rules, name LaneName) string {
 
 // StartDelivery is the step to append just before a sink is called.
 func (s *State) StartDelivery(r *Rules, name LaneName) Step {
-	l, policy := s.lane(name), r.Latest()
+	l, policy := s.Lane(name), r.Latest()
 	return laneStep(StepDelivery, &l.Queue[0], &Delivery{
 		Lane: name, Sink: s.SinkFor(r, name), Attempt: l.Attempt + 1,
 		Policy: policy.Number, TimeoutMs: policy.For(s.Scope).DeliveryTimeoutMs,
@@ -76,7 +76,7 @@ func (s *State) StartDelivery(r *Rules, name LaneName) Step {
 
 // Delivered is the step to append when the running attempt has arrived.
 func (s *State) Delivered(name LaneName, tookMs int64) []Step {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if l == nil || l.Phase != LaneSends {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (s *State) Delivered(name LaneName, tookMs int64) []Step {
 // longest rung between tries at most; only where the policy in force has no
 // handler any more is it left to the log.
 func (s *State) Undelivered(r *Rules, now Time, name LaneName, f Failed) []Step {
-	l := s.lane(name)
+	l := s.Lane(name)
 	if l == nil || l.Phase != LaneSends {
 		return nil
 	}

@@ -121,6 +121,7 @@ func (r *Runner) next(ctx context.Context, s *scope, now engine.Time) *job {
 			j.closed = []engine.Pending{{Settled: st.Slot.Settled, Members: st.Slot.Members}}
 		}
 	}
+	j.entry.Steps = append(j.entry.Steps, r.delivering(ctx, s, now)...)
 	if len(j.entry.Steps) > 0 || s.tell || s.dropped() >= shedTrace {
 		j.entry.Steps = append(j.entry.Steps, s.untold()...)
 	}
@@ -132,24 +133,25 @@ func (r *Runner) next(ctx context.Context, s *scope, now engine.Time) *job {
 	return j
 }
 
-// arm sets the time at which the scope is looked at again. A running call
-// brings its own outcome.
+// arm sets the time at which the scope is looked at again.
 func (r *Runner) arm(s *scope) {
-	at, ok := s.state.WakeAt()
-	if s.call != nil && len(s.state.Pending) == 0 {
-		ok = false
+	at, ok := s.windowsAt()
+	if lane, has := r.lanesAt(s); has && (!ok || lane < at) {
+		at, ok = lane, true
 	}
-	if ok && s.state.Slot == nil && len(s.state.Pending) == 0 {
-		r.mem.wakeAt(s, at, true)
-		return
+	r.mem.wakeAt(s, at, ok)
+}
+
+// windowsAt is when the scope's windows must be looked at though no record
+// comes. A running call brings its own outcome, and what is wanted at once is on
+// its way into the log, and comes back as a record of the scope.
+func (s *scope) windowsAt() (at engine.Time, ok bool) {
+	slot, pending := s.state.Slot, len(s.state.Pending) > 0
+	if s.call != nil && !pending {
+		return 0, false
 	}
-	if ok && s.state.Slot != nil && s.state.Slot.Phase == engine.PhaseBackoff {
-		r.mem.wakeAt(s, at, true)
-		return
-	}
-	// What is wanted at once is on its way into the log, and comes back as a
-	// record of the scope.
-	r.mem.wakeAt(s, 0, false)
+	at, ok = s.state.WindowsAt()
+	return at, ok && (slot == nil && !pending || slot != nil && slot.Phase == engine.PhaseBackoff)
 }
 
 // park notes when the scope must be looked at, without doing so: another
@@ -173,6 +175,9 @@ func (s *scope) later() engine.Time {
 // the next read; nothing is written once the leases are not trusted any more.
 func (r *Runner) append(ctx context.Context, jobs []*job) error {
 	if err := r.compose(ctx, jobs); err != nil {
+		return err
+	}
+	if err := r.composeUndelivered(ctx, jobs); err != nil {
 		return err
 	}
 	entries := make([]store.Entry, len(jobs))
@@ -258,6 +263,9 @@ func (j *job) fill(st *engine.Step, bodies func(engine.Members) []engine.Record)
 	case engine.StepDecision:
 		st.Decision = engine.ComposeDecision(j.scope.name, settledIn(j.entry.Steps, c), c.Members, st.Verdict, bodies(c.Members))
 	case engine.StepDeadLetter:
+		if st.DeadLetter.Stage == engine.StageSink {
+			return
+		}
 		engine.ComposeDeadLetter(st.DeadLetter, bodies(c.Members))
 	}
 }

@@ -117,19 +117,23 @@ func (r *Runner) Remembers(name string, d engine.Digest) bool {
 const fullWindow = 10
 
 // Refuses says why an event of a kind should not be taken into the scope now:
-// "windowFull", or "" for no reason. It is a hint for ingest alone; the fold
-// takes whatever was acknowledged.
+// "outboxFull" when a lane holds as much as it may, "windowFull", or "" for no
+// reason. It is a hint for ingest alone; the fold takes whatever was
+// acknowledged.
 func (r *Runner) Refuses(name string, k engine.Kind) string {
-	if !k.Act() {
-		return ""
-	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.mem.byName[name]
-	if s == nil || s.state == nil || s.state.Slot == nil {
+	if s == nil || s.state == nil {
 		return ""
 	}
 	set := r.rules.Latest().For(name)
+	if _, full := s.state.Full(set); full {
+		return "outboxFull"
+	}
+	if !k.Act() || s.state.Slot == nil {
+		return ""
+	}
 	if open := &s.state.Open; len(open.Events) >= fullWindow*set.MaxEvents || open.Bytes >= set.MaxWindowBytes {
 		return "windowFull"
 	}

@@ -17,6 +17,7 @@ type metrics struct {
 	callSeconds  *prometheus.HistogramVec
 	decisions    *prometheus.CounterVec
 	deadLetters  *prometheus.CounterVec
+	deliveries   *prometheus.CounterVec
 	diverged     prometheus.Counter
 	ignored      prometheus.Counter
 	forgotten    prometheus.Counter
@@ -43,6 +44,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		callSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attend_judge_duration_seconds", Help: "Duration of judge calls.", Buckets: prometheus.ExponentialBuckets(.001, 2.5, 12)}, []string{"judge"}),
 		decisions:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_decisions_total", Help: "Decisions, by route."}, []string{"route"}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_dead_letters_total", Help: "Dead letters, by stage."}, []string{"stage"}),
+		deliveries:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_deliveries_total", Help: "Deliveries of decisions and dead letters to sinks, by outcome."}, []string{"sink", "outcome"}),
 		diverged:    prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_replay_divergences_total", Help: "Recorded steps that differ from what this version's rules make; the record wins."}),
 		ignored:     prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_ignored_answers_total", Help: "Answers and failures that no running call waited for."}),
 		forgotten:   prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_forgotten_ids_total", Help: "Event ids forgotten before their time because dedupIds later ones came."}),
@@ -52,6 +54,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	reg.MustRegister(m.openWindows, m.scopes, m.settles, m.lag, m.windowEvents, m.shed, m.calls, m.callSeconds,
 		m.decisions, m.deadLetters, m.diverged, m.ignored, m.forgotten, m.behind, m.shardsOwned, m.takeovers)
+	reg.MustRegister(m.deliveries)
 	for _, reason := range engine.Reasons() {
 		m.settles.WithLabelValues(string(reason))
 	}
@@ -80,6 +83,10 @@ func (m *metrics) observe(rec *engine.Record) {
 		m.windowEvents.Observe(float64(len(st.Settled.Events)))
 	case engine.StepDecision, engine.StepWait:
 		m.decisions.WithLabelValues(st.Route.String()).Inc()
+	case engine.StepDelivered:
+		m.deliveries.WithLabelValues(st.Delivery.Sink, "delivered").Inc()
+	case engine.StepUndelivered:
+		m.deliveries.WithLabelValues(st.Delivery.Sink, st.Delivery.Failed.Why).Inc()
 	case engine.StepDeadLetter:
 		m.deadLetters.WithLabelValues(st.DeadLetter.Stage).Inc()
 	}

@@ -64,6 +64,8 @@ type Options struct {
 	Replica  string        // this replica's name among them, of this process alone
 	LeaseTTL time.Duration // how long a lease lasts; 0 is 10 s
 
+	Deliver Deliverer // takes what policies have sinks for; nil where nothing is delivered
+
 	MaxScopes          int           // states kept in memory; 0 is DefaultMaxScopes
 	CheckpointRecords  int           // records after which states are saved; 0 is 300,000
 	CheckpointInterval time.Duration // time after which dirty states are saved; 0 is 60 s
@@ -104,6 +106,7 @@ type Runner struct {
 	saving   saving
 	shards   shards // where replicas share the store
 	rights   atomic.Pointer[rights]
+	sends    sends // deliveries; calls counts them too
 }
 
 // New returns a runner; Run starts it.
@@ -129,6 +132,7 @@ func New(opt Options) *Runner {
 		r.metrics.shardsOwned.Set(engine.Shards)
 	}
 	r.answers.init()
+	r.sends.init()
 	r.shards.init()
 	r.saving.done = make(chan saved, 1)
 	r.policy.Store(r.rules.Latest())

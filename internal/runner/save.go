@@ -292,7 +292,7 @@ func (r *Runner) leave(s *scope) {
 		s.dirty = false
 		r.mem.rowWritten(s.name)
 	}
-	if s.dirty || s.call != nil || s.taken && r.caughtUp.Load() {
+	if s.dirty || s.call != nil || r.sends.busy(s) || s.taken && r.caughtUp.Load() {
 		return
 	}
 	if s.taken {
@@ -321,7 +321,7 @@ func (r *Runner) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := r.stopAll(ctx); err != nil {
-		r.log.Error("running judge calls could not be marked as stopped; they will count as attempts", "error", err)
+		r.log.Error("running judge calls and deliveries could not be marked as stopped; they will count as attempts", "error", err)
 	}
 	r.startSaving(true)
 	if r.opt.Leases != nil { // others wait: what did not change need not be written
@@ -337,7 +337,7 @@ func (r *Runner) shutdown() {
 	}
 }
 
-// stopAll breaks off every call, and applies that.
+// stopAll breaks off every call and delivery, and applies that.
 func (r *Runner) stopAll(ctx context.Context) error {
 	var calling []*scope
 	for e := r.mem.recent.Front(); e != nil; e = e.Next() {
@@ -346,12 +346,25 @@ func (r *Runner) stopAll(ctx context.Context) error {
 			calling = append(calling, s)
 		}
 	}
-	if len(calling) == 0 {
+	if len(calling) > 0 {
+		if err := r.stopCalls(ctx, calling); err != nil {
+			return err
+		}
+		if err := r.applyNew(ctx); err != nil {
+			return err
+		}
+	}
+	if len(r.sends.of) == 0 {
 		return nil
 	}
-	if err := r.stopCalls(ctx, calling); err != nil {
+	if err := r.stopDeliveries(ctx); err != nil {
 		return err
 	}
+	return r.applyNew(ctx)
+}
+
+// applyNew applies what has just been written.
+func (r *Runner) applyNew(ctx context.Context) error {
 	recs, err := r.store.Read(ctx, engine.Position(r.applied.Load()), readLimit)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)

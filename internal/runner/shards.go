@@ -195,6 +195,10 @@ func (r *Runner) letGo(ctx context.Context, lost []store.Fence, tell bool) {
 		s.breakOff()
 		r.look(s)
 	}
+	for _, s := range r.scopesOf(&of, r.sends.busy) {
+		r.breakOffDeliveries(s)
+		r.look(s)
+	}
 	for _, f := range lost {
 		r.shards.tokens[f.Shard], r.shards.active[f.Shard] = 0, false
 	}

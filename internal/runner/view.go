@@ -18,7 +18,7 @@ type ScopeView struct {
 	Open    *OpenView    `json:"open"`
 	Held    *HeldView    `json:"held"`
 	Judging *JudgingView `json:"judging"`
-	Lanes   *struct{}    `json:"lanes"`  // there are no sinks in this version
+	Lanes   *LanesView   `json:"lanes"`
 	Policy  uint32       `json:"policy"` // the number of the policy in force
 }
 
@@ -53,6 +53,24 @@ type JudgingView struct {
 	Attempt int          `json:"attempt"`
 	Since   *engine.Time `json:"since"`   // of the running call
 	RetryAt *engine.Time `json:"retryAt"` // of the next attempt
+}
+
+// LanesView is what waits to be delivered; null where nothing does.
+type LanesView struct {
+	Outbox      *LaneView `json:"outbox"`      // decisions
+	DeadLetters *LaneView `json:"deadLetters"` // for the handler
+}
+
+// LaneView is a lane and the first in it, which alone is on its way.
+type LaneView struct {
+	Waiting int          `json:"waiting"` // the first included
+	Full    bool         `json:"full"`    // new events of the scope are refused
+	ID      string       `json:"id"`      // of the decision or dead letter
+	Sink    string       `json:"sink"`
+	Attempt int          `json:"attempt"`
+	Since   *engine.Time `json:"since"`   // of the running attempt
+	RetryAt *engine.Time `json:"retryAt"` // of the next one
+	Error   string       `json:"error,omitempty"`
 }
 
 // Scope returns what a scope holds; one that was never heard of holds nothing.
@@ -183,6 +201,35 @@ func (r *Runner) show(st *engine.State) viewed {
 		case engine.PhaseClosed, engine.PhaseDead:
 		}
 		v.Judging = j
+	}
+	if st.Outbox != nil || st.Letters != nil {
+		full, _ := st.Full(r.rules.Latest().For(st.Scope))
+		v.Lanes = &LanesView{
+			Outbox:      r.showLane(st, engine.LaneOutbox, full),
+			DeadLetters: r.showLane(st, engine.LaneLetters, full),
+		}
+	}
+	return v
+}
+
+func (r *Runner) showLane(st *engine.State, name, full engine.LaneName) *LaneView {
+	l := st.Lane(name)
+	if l == nil {
+		return nil
+	}
+	v := &LaneView{Waiting: l.Len(), Full: name == full, ID: l.Queue[0].ID, Sink: l.Sink, Attempt: l.Attempt}
+	switch l.Phase {
+	case engine.LaneSends:
+		v.Since = &l.Since
+	case engine.LaneBackoff:
+		v.RetryAt = &l.Failed.RetryAt
+	case engine.LaneWaits, engine.LaneGivenUp:
+	}
+	if v.Sink == "" {
+		v.Sink = st.SinkFor(r.rules, name)
+	}
+	if l.Failed != nil {
+		v.Error = l.Failed.Message
 	}
 	return v
 }

@@ -44,6 +44,8 @@ func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Positio
 	case <-timeout.C:
 	case o := <-r.outcomes:
 		r.take(o)
+	case a := <-r.sends.ended:
+		r.takeArrival(a)
 	case s := <-r.saving.done:
 		r.saveDone(ctx, s)
 	case c := <-r.shards.claims:
@@ -61,6 +63,12 @@ func (r *Runner) takeReady(ctx context.Context, grown <-chan struct{}) (came boo
 		select {
 		case o := <-r.outcomes:
 			r.take(o)
+			continue
+		default:
+		}
+		select {
+		case a := <-r.sends.ended:
+			r.takeArrival(a)
 			continue
 		default:
 		}
