@@ -9,49 +9,25 @@ import (
 
 	"attend/internal/fields"
 	"attend/internal/judge"
-	"attend/internal/judge/exec"
-	"attend/internal/runner"
 )
 
 // contexts brings what a judge is told beside the window.
 type contexts func(ctx context.Context, scope string) (judge.Context, error)
 
-// buildContext joins what a Field and the hook bring; nil where neither is
-// configured.
-func (a *App) buildContext(b *bench) (contexts, error) {
-	hook, err := b.hook(&a.cfg.Judges.Context)
-	if err != nil {
-		return nil, fmt.Errorf("the context hook: %w", err)
+// contexts joins what the hook and a Field bring; nil where neither is configured.
+func (a *App) contexts(hook contexts) contexts {
+	attuned := attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune)
+	if attuned == nil {
+		return hook
 	}
-	var sources []contexts
-	if hook != nil {
-		sources = append(sources, exec.Context(hook))
+	field := func(ctx context.Context, scope string) (judge.Context, error) {
+		facts, err := attuned(ctx, scope)
+		return judge.Context{Facts: facts}, err
 	}
-	if attuned := attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune); attuned != nil {
-		sources = append(sources, func(ctx context.Context, scope string) (judge.Context, error) {
-			facts, err := attuned(ctx, scope)
-			return judge.Context{Facts: facts}, err
-		})
+	if hook == nil {
+		return field
 	}
-	switch len(sources) {
-	case 0:
-		return nil, nil
-	case 1:
-		return sources[0], nil
-	default:
-		return joined(sources[0], sources[1]), nil
-	}
-}
-
-// facts leaves the questions of a hook out.
-func (c contexts) facts() runner.Facts {
-	if c == nil {
-		return nil
-	}
-	return func(ctx context.Context, scope string) (json.RawMessage, error) {
-		brought, err := c(ctx, scope)
-		return brought.Facts, err
-	}
+	return joined(hook, field)
 }
 
 // joined asks both at once. Where both bring a fact of one name, that of the

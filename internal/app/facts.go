@@ -9,7 +9,6 @@ import (
 	"attend/internal/config"
 	"attend/internal/field"
 	"attend/internal/fields"
-	"attend/internal/runner"
 )
 
 // factsBytes is what the entries of a Field may take in a judge's facts.
@@ -36,7 +35,7 @@ type fieldEntry struct {
 // attuneFacts shows a judge what is most relevant in a Field, as the
 // configuration asks; nil where it asks for nothing. The service is built after
 // the runner, which records what it writes.
-func attuneFacts(service func() *fields.Service, ask *config.Attune) runner.Facts {
+func attuneFacts(service func() *fields.Service, ask *config.Attune) func(ctx context.Context, scope string) (json.RawMessage, error) {
 	if ask == nil {
 		return nil
 	}

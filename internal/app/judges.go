@@ -31,21 +31,20 @@ func (a *App) buildRunner(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := newBench(JudgeOptions{Secret: secret, Environ: os.Environ(), Metrics: metrics})
-	judges, err := b.compose(&a.cfg.Judges)
+	j, err := NewJudging(&a.cfg.Judges, JudgeOptions{Secret: secret, Environ: os.Environ(), Metrics: metrics})
 	if err != nil {
 		return err
 	}
-	facts, err := a.buildContext(b)
-	if err != nil {
-		return err
-	}
-	a.cleanups.push("judges", func(context.Context) error { b.client.Close(); return nil })
+	a.cleanups.push("judges", func(context.Context) error { j.Close(); return nil })
 	a.runner = runner.New(runner.Options{
 		Store:      a.store,
-		Judge:      judges,
+		Judge:      j.Judge,
 		Compile:    rules.Compile,
-		Facts:      facts.facts(),
+		Context:    a.contexts(j.Context),
+		Capture:    j.Capture,
+		Judges:     judgeNames(&a.cfg.Judges),
+		Record:     a.cfg.Judges.Record,
+		MaxCalls:   a.cfg.Judges.Calls,
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
 		Leases:     a.leases,
@@ -53,6 +52,15 @@ func (a *App) buildRunner(ctx context.Context) error {
 		LeaseTTL:   a.cfg.Replicas.Lease,
 	})
 	return nil
+}
+
+// judgeNames are the names of the configured judges.
+func judgeNames(c *config.Judges) []string {
+	names := make([]string, len(c.Entries))
+	for i := range c.Entries {
+		names[i] = c.Entries[i].Name
+	}
+	return names
 }
 
 // JudgeOptions are what judges are built with besides their configuration.
@@ -77,18 +85,40 @@ type Tap struct {
 	Command func(argv []string, stdin []byte, run func() ([]byte, error)) ([]byte, error)
 }
 
-// Judges builds what is asked about settled windows, as the configuration says.
-// close lets go of its connections.
+// Judging is who is asked about settled windows, and what is asked before.
+type Judging struct {
+	Judge   judge.Judge
+	Context func(ctx context.Context, scope string) (judge.Context, error) // the hook; nil for none
+	Capture func(ctx context.Context, scope string) ([]judge.Image, error) // the hook; nil for none
+	client  *wire.Client
+}
+
+// NewJudging builds what the configuration says. Close it.
 //
 // Errors: what of the configuration cannot be used on this machine, as a
 // command that is not there.
-func Judges(c *config.Judges, o JudgeOptions) (j judge.Judge, stop func(), err error) {
+func NewJudging(c *config.Judges, o JudgeOptions) (*Judging, error) {
 	b := newBench(o)
-	if j, err = b.compose(c); err != nil {
-		return nil, nil, err
+	j := &Judging{client: b.client}
+	var err error
+	if j.Judge, err = b.compose(c); err != nil {
+		return nil, err
 	}
-	return j, b.client.Close, nil
+	if e, err := b.hook(&c.Context); err != nil {
+		return nil, fmt.Errorf("the context hook: %w", err)
+	} else if e != nil {
+		j.Context = exec.Context(e)
+	}
+	if e, err := b.hook(&c.Capture); err != nil {
+		return nil, fmt.Errorf("the capture hook: %w", err)
+	} else if e != nil {
+		j.Capture = exec.Capture(e)
+	}
+	return j, nil
 }
+
+// Close lets go of connections.
+func (j *Judging) Close() { j.client.Close() }
 
 // bench is where judges and hooks are built: what they share.
 type bench struct {

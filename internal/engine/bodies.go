@@ -119,6 +119,9 @@ func (m Members) appendTo(positions []Position) []Position {
 	return positions
 }
 
+// Positions are those of the window's events.
+func (w *Window) Positions() []Position { return w.Events.appendTo(nil) }
+
 // Fill gives a window the bodies of its events, as they stand in the log.
 func (w *Window) Fill(found []Record) {
 	w.bodies = make(map[Position]*Event, len(found))

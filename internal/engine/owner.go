@@ -113,13 +113,15 @@ func (s *State) CallDue(now Time) bool {
 }
 
 // Window returns the window in the slot as a judge sees it, with the settings
-// and policy in force now; nil when the slot is free. Now and the bodies of its
+// and policy in force now, or for the call that runs; nil when the slot is free. Now and the bodies of its
 // events are the caller's to fill in.
 func (s *State) Window(r *Rules) (w *Window, set *Settings, policy *Policy) {
 	if s.Slot == nil {
 		return nil, nil, nil
 	}
-	policy = r.Latest()
+	if policy = r.Latest(); s.Slot.Phase == PhaseCalling {
+		policy = r.Numbered(s.Slot.Policy)
+	}
 	set = policy.For(s.Scope)
 	w = s.window(&s.Slot.Settled, s.Slot.Members, s.Slot.Offered, set)
 	if s.Slot.Phase != PhaseCalling {

@@ -2,7 +2,7 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
+	"slices"
 	"time"
 
 	"attend/internal/engine"
@@ -15,8 +15,10 @@ type call struct {
 	window   string
 	attempt  int
 	extra    bool
-	gathered *gathered       // what the fetch brought; nil while it is out
-	facts    json.RawMessage // as they stand in the log
+	waiting  bool      // it stands in line for a place
+	seated   bool      // it has one
+	gathered *gathered // what the hooks brought; nil while it is out
+	begun    bool      // its start is on its way into the log
 	running  bool
 	cancel   context.CancelFunc // of what runs
 	result   *outcome
@@ -30,6 +32,7 @@ type outcome struct {
 	gathered *gathered
 	reply    judge.Reply
 	err      error
+	calls    []engine.Exchange
 	took     time.Duration
 }
 
@@ -38,18 +41,18 @@ type outcome struct {
 func (r *Runner) judging(ctx context.Context, s *scope, now engine.Time) []engine.Step {
 	slot := s.state.Slot
 	if slot == nil {
-		s.call = nil
+		r.endCall(s)
 		return nil
 	}
 	calling := slot.Phase == engine.PhaseCalling
 	if s.call != nil && s.call.running && !calling {
-		s.call = nil // its outcome stands in the log
+		r.endCall(s) // its outcome stands in the log
 	}
 	switch c := s.call; {
-	case calling && (c == nil || !c.is(slot)):
+	case calling && (c == nil || !c.begun || !c.is(slot)):
 		// A call of an earlier process, or of another replica: what became of it
 		// is not known.
-		s.call = nil
+		r.endCall(s)
 		return s.state.Fail(r.rules, now, engine.Failed{Why: "lost", Message: "the daemon ended while the judge was being called"})
 	case calling && c.result != nil:
 		return r.conclude(s, c.result, now)
@@ -67,18 +70,38 @@ func (c *call) is(slot *engine.Slot) bool {
 	return c.window == slot.Settled.Window && c.attempt == slot.Attempt && c.extra == slot.Extra
 }
 
+// endCall ends the scope's call, if there is one; what it brings is dropped.
+func (r *Runner) endCall(s *scope) {
+	c := s.call
+	if c == nil {
+		return
+	}
+	if c.cancel != nil {
+		c.cancel()
+	}
+	s.call = nil
+	r.unseat(c)
+}
+
 func (r *Runner) judgeName() string { return r.rules.Latest().Judge }
+
+// lastWord is how long a judge whose time is over may take to say what it has
+// exchanged by then.
+const lastWord = 20 * time.Millisecond
 
 // run calls the judge. The call ends with its timeout even where the judge
 // does not.
 func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
-	in, positions := r.input(s.state, now)
-	in.Facts = c.facts
+	w, in := r.input(s.state, now)
+	in.Facts, in.Images = c.gathered.facts, c.gathered.images
+	in.Predicates = slices.Concat(in.Predicates, c.gathered.predicates)
+	ask := r.judgeFor(s.state.Slot.Policy, w)
 	timeout := time.Duration(s.state.Slot.TimeoutMs) * time.Millisecond
 	start := time.Now()
 	ctx, c.cancel = context.WithCancel(ctx)
+	cancel := c.cancel
 	r.calls.Go(func() {
-		defer c.cancel()
+		defer cancel()
 		stopped := ctx.Done()
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -86,22 +109,30 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 		go func() {
 			o := outcome{scope: s, call: c}
 			var bodies []engine.Record
-			if bodies, o.err = r.store.Events(ctx, positions); o.err == nil {
-				fill(in, bodies)
-				o.reply, o.err = r.judgeFor(in)(ctx, in)
+			if bodies, o.err = r.store.Events(ctx, w.Positions()); o.err == nil {
+				w.Fill(bodies)
+				show(in, w)
+				o.reply, o.err = ask(ctx, in)
 			}
+			o.took = time.Since(start)
 			answered <- o
 		}()
-		o := outcome{scope: s, call: c}
+		o := outcome{scope: s, call: c, took: timeout}
 		select {
 		case o = <-answered:
-			if ctx.Err() != nil {
-				o.err = context.DeadlineExceeded
-			}
 		case <-ctx.Done():
+			late := time.NewTimer(lastWord)
+			defer late.Stop()
+			select {
+			case o = <-answered:
+			case <-late.C:
+			case <-stopped:
+			}
+		}
+		o.calls = exchanged(o.reply, o.err)
+		if ctx.Err() != nil {
 			o.err = context.DeadlineExceeded
 		}
-		o.took = time.Since(start)
 		select {
 		case <-stopped: // no outcome of the judge's: the loop records the stop, or another replica takes over
 			return
@@ -114,67 +145,49 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 	})
 }
 
-// judgeFor is the configured judge, or a pure one for windows that an earlier
-// judge left in the slot.
-func (r *Runner) judgeFor(in *judge.Input) judge.Func {
-	if r.judge != nil {
+// judgeFor is the judge of the policy that the call stands in the log with: a
+// pure one for windows that an earlier judge left in the slot.
+func (r *Runner) judgeFor(number uint32, w *engine.Window) judge.Func {
+	policy := r.rules.Numbered(number)
+	name, pure := policy.Judge, policy.PureJudge()
+	switch {
+	case pure != nil:
+		return func(context.Context, *judge.Input) (judge.Reply, error) {
+			return judge.Reply{Answer: pure(w), Judge: engine.JudgeName{Name: name}}, nil
+		}
+	case r.judge != nil:
 		return r.judge.Judge
 	}
-	policy := r.policy.Load()
-	name, pure := policy.Judge, policy.PureJudge()
 	return func(context.Context, *judge.Input) (judge.Reply, error) {
-		if pure == nil {
-			return judge.Reply{}, &judge.Error{Class: judge.Permanent, Message: "no judge named " + name + " is configured"}
-		}
-		w := &engine.Window{ID: in.Window.ID, Scope: in.Scope, Reason: in.Window.Reason, Waits: in.Window.Waits, Dropped: in.Window.Dropped, Gap: in.Window.Gap}
-		for _, o := range in.Routes {
-			w.Offered = append(w.Offered, o.Route)
-		}
-		return judge.Reply{Answer: pure(w), Judge: engine.JudgeName{Name: name}}, nil
+		return judge.Reply{}, &judge.Error{Class: judge.Permanent, Message: "no judge named " + name + " is configured"}
 	}
 }
 
-// input writes down what the judge sees, without the events' texts.
-func (r *Runner) input(st *engine.State, now engine.Time) (*judge.Input, []engine.Position) {
+// input writes down what the judge sees, without what the events say.
+func (r *Runner) input(st *engine.State, now engine.Time) (*engine.Window, *judge.Input) {
 	w, set, _ := st.Window(r.rules)
+	w.Now = now
 	in := &judge.Input{
-		Scope: st.Scope, Guidance: set.Guidance, Predicates: set.Predicates, Now: now,
-		Recent: st.Recent[max(0, len(st.Recent)-set.RecentCount):],
+		Scope: st.Scope, Guidance: set.Guidance, Predicates: set.Predicates, Recent: w.Recent, Now: now,
 		Window: judge.Window{ID: w.ID, Reason: w.Reason, Trigger: w.Trigger, Waits: w.Waits, Dropped: w.Dropped, Gap: w.Gap, SettledAt: w.SettledAt},
 	}
 	for _, route := range w.Offered {
 		in.Routes = append(in.Routes, judge.Offer{Route: route, Criterion: set.Criteria[route]})
 	}
-	positions := make([]engine.Position, len(w.Events))
+	return w, in
+}
+
+// show writes down the events of a window, with what they say where it is known.
+func show(in *judge.Input, w *engine.Window) {
 	in.Window.Events = make([]engine.EventView, len(w.Events))
 	for i := range w.Events {
 		m := &w.Events[i]
-		positions[i] = m.Position
-		in.Window.Events[i] = engine.EventView{Name: m.Name, Kind: m.Kind, SeenAt: m.SeenAt, Position: m.Position}
-	}
-	return in, positions
-}
-
-func fill(in *judge.Input, bodies []engine.Record) {
-	for i := range in.Window.Events {
-		e := &in.Window.Events[i]
-		for len(bodies) > 0 && bodies[0].Position != e.Position {
-			bodies = bodies[1:]
+		v := engine.EventView{Name: m.Name, Kind: m.Kind, SeenAt: m.SeenAt, Position: m.Position}
+		if body := w.Body(i); body != nil {
+			v.ID, v.Text, v.Data = body.ID, body.Text, body.Data
 		}
-		if len(bodies) == 0 {
-			return
-		}
-		body := bodies[0].Event
-		e.ID, e.Text, e.Data = body.ID, body.Text, body.Data
+		in.Window.Events[i] = v
 	}
-}
-
-// breakOff ends the scope's call; what it brings is dropped.
-func (s *scope) breakOff() {
-	if s.call != nil && s.call.cancel != nil {
-		s.call.cancel()
-	}
-	s.call = nil
 }
 
 // take keeps an outcome for the scope's next turn.
@@ -185,35 +198,42 @@ func (r *Runner) take(o outcome) {
 	}
 	if o.gathered != nil {
 		o.call.gathered = o.gathered
+		for _, t := range o.gathered.failed {
+			r.log.Warn(t.Name, "scope", o.scope.name, "window", o.call.window, "message", t.Message)
+		}
 	} else {
 		o.call.result = &o
+		r.unseat(o.call)
 	}
 	r.look(o.scope)
 }
 
 // conclude makes the steps of an outcome. They are made again if the append
-// fails, so nothing is counted before.
+// fails, so nothing is counted before they stand in the log.
 func (r *Runner) conclude(s *scope, o *outcome, now engine.Time) []engine.Step {
-	name := r.judgeName()
+	if s.state.Slot == nil {
+		return nil // the window has an end already
+	}
+	name := r.rules.Numbered(s.state.Slot.Policy).Judge
 	if o.err != nil {
 		f := judge.Failure(o.err)
 		f.TookMs = o.took.Milliseconds()
-		r.observeCall(name, f.Why, o.took)
+		f.Calls = r.exchanges(o, name, f.Why)
 		return s.state.Fail(r.rules, now, f)
 	}
-	if o.reply.Judge.Name == "" {
-		o.reply.Judge.Name = name
+	by := o.reply.Judge
+	if by.Name == "" {
+		by.Name = name
 	}
-	steps := s.state.Answer(r.rules, now, o.reply.Answer, o.reply.Judge)
-	why := "answered"
-	if len(steps) > 0 && steps[0].Kind == engine.StepFailed {
-		why = steps[0].Failed.Why
+	steps := s.state.Answer(r.rules, now, o.reply.Answer, by)
+	for i := range steps {
+		if f := steps[i].Failed; f != nil {
+			f.TookMs = o.took.Milliseconds()
+			f.Calls = r.exchanges(o, by.Name, f.Why)
+		}
+		if v := steps[i].Verdict; v != nil {
+			v.Calls = r.exchanges(o, by.Name, "answered")
+		}
 	}
-	r.observeCall(name, why, o.took)
 	return steps
-}
-
-func (r *Runner) observeCall(name, outcome string, took time.Duration) {
-	r.metrics.calls.WithLabelValues(name, outcome).Inc()
-	r.metrics.callSeconds.WithLabelValues(name).Observe(took.Seconds())
 }

@@ -6,102 +6,180 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"attend/internal/engine"
+	"attend/internal/judge"
 )
 
-// maxFacts bounds what a judge is shown beside the window: it stands in the log
-// with each call.
-const maxFacts = 64 << 10
+// What hooks may bring for a call at most: facts and questions stand in the log
+// with it.
+const (
+	maxFacts      = 64 << 10 // bytes
+	maxPredicates = 199      // questions; a hosted judge takes 200, and the route is one
+	maxImages     = 16
+	maxImageBytes = 32 << 20 // in all, decoded
+)
 
-// Facts fetches what a judge is shown beside the window: a JSON object. It is
-// asked anew for every call, and given the scope's contextTimeoutMs. What fails
-// or is late leaves a trace and never fails the call.
-type Facts func(ctx context.Context, scope string) (json.RawMessage, error)
-
-// gathered is what a fetch brought.
+// gathered is what the hooks brought for a call. Each of them may fail: that
+// leaves a trace and never fails the call.
 type gathered struct {
-	facts json.RawMessage
-	err   error
-	took  time.Duration
+	facts      json.RawMessage
+	predicates []engine.Predicate
+	images     []judge.Image
+	refs       []engine.ImageRef // of the images, in their order
+	failed     []engine.Trace
 }
 
-// begin starts the judge call that is due: at once, or when the facts are in.
-// Nothing stands in the log before: a fetch that a crash ends is made again.
+// begin starts the judge call that is due, once it has a place and what the
+// hooks bring is in. Nothing stands in the log before: a fetch that a crash ends
+// is made again.
 func (r *Runner) begin(ctx context.Context, s *scope) []engine.Step {
 	start := s.state.StartCall(r.rules, r.judgeName())
 	next := &call{window: start.Window, attempt: start.Call.Attempt, extra: start.Call.Extra}
-	if r.opt.Facts == nil || r.judge == nil {
+	switch c := s.call; {
+	case c != nil && c.window == next.window && c.waiting:
+		c.attempt, c.extra = next.attempt, next.extra // it keeps its place in line
+	case c == nil || c.window != next.window || c.attempt != next.attempt || c.extra != next.extra:
+		r.endCall(s)
 		s.call = next
-		return []engine.Step{start}
 	}
-	if c := s.call; c == nil || c.window != next.window || c.attempt != next.attempt || c.extra != next.extra {
-		s.breakOff()
-		s.call = next
-		r.gather(ctx, s, next)
+	if !r.seat(s) || !r.gather(ctx, s) {
 		return nil
 	}
-	got := s.call.gathered
-	if got == nil {
-		return nil // on its way
+	c := s.call
+	c.begun = true
+	var steps []engine.Step
+	for i := range c.gathered.failed {
+		steps = append(steps, engine.Step{Kind: engine.StepTrace, Window: c.window, Trace: &c.gathered.failed[i]})
 	}
-	start.Call.Facts = got.facts
-	s.call.facts = got.facts
-	if got.err == nil {
-		return []engine.Step{start}
+	start.Call.Predicates, start.Call.Images = c.gathered.predicates, c.gathered.refs
+	if r.opt.Record {
+		start.Call.Facts = c.gathered.facts
 	}
-	return []engine.Step{contextFailed(start.Window, got), start}
+	return append(steps, start)
 }
 
-// contextFailed is the trace of a fetch that brought nothing.
-func contextFailed(window string, got *gathered) engine.Step {
-	return engine.Step{Kind: engine.StepTrace, Window: window, Trace: &engine.Trace{
-		Name: "contextFailed", Message: engine.Shorten(engine.EscapeLine(got.err.Error()), 1<<10),
-		Fields: map[string]string{"tookMs": fmt.Sprint(got.took.Milliseconds())},
-	}}
-}
-
-// gather fetches the facts. The fetch ends with its timeout even where who is
-// asked does not.
-func (r *Runner) gather(ctx context.Context, s *scope, c *call) {
-	timeout := time.Duration(r.policy.Load().For(s.name).ContextTimeoutMs) * time.Millisecond
+// gather fetches what the judge is shown beside the window. It reports whether
+// all of it is in.
+func (r *Runner) gather(ctx context.Context, s *scope) bool {
+	c := s.call
+	switch {
+	case c.gathered != nil:
+		return true
+	case c.cancel != nil:
+		return false // on its way
+	case r.judge == nil || r.opt.Context == nil && r.opt.Capture == nil || r.rules.Latest().PureJudge() != nil:
+		c.gathered = new(gathered)
+		return true
+	}
+	set := r.rules.Latest().For(s.name)
 	ctx, c.cancel = context.WithCancel(ctx)
-	begun := time.Now()
+	cancel := c.cancel
 	r.calls.Go(func() {
-		defer c.cancel()
-		stopped := ctx.Done()
-		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		fetched := make(chan gathered, 1)
-		go func() {
-			facts, err := r.opt.Facts(ctx, s.name)
-			if err == nil {
-				facts, err = checkFacts(facts)
-			}
-			fetched <- gathered{facts: facts, err: err}
-		}()
-		got := gathered{err: context.DeadlineExceeded}
-		select {
-		case got = <-fetched:
-		case <-ctx.Done():
-		}
-		if got.err != nil {
-			got.facts = nil
-		}
-		if errors.Is(got.err, context.DeadlineExceeded) {
-			got.err = fmt.Errorf("no answer within contextTimeoutMs (%d)", timeout.Milliseconds())
-		}
-		got.took = time.Since(begun)
-		select {
-		case <-stopped:
+		var facts, images gathered
+		var both sync.WaitGroup
+		both.Go(func() { facts = r.gatherContext(ctx, s.name, set) })
+		both.Go(func() { images = r.gatherImages(ctx, s.name, set) })
+		both.Wait()
+		got := facts
+		got.images, got.refs = images.images, images.refs
+		got.failed = slices.Concat(facts.failed, images.failed)
+		if ctx.Err() != nil {
 			return
-		default:
 		}
 		select {
 		case r.outcomes <- outcome{scope: s, call: c, gathered: &got}:
-		case <-stopped:
+		case <-ctx.Done():
 		}
+	})
+	return false
+}
+
+func (r *Runner) gatherContext(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
+	if r.opt.Context == nil {
+		return got
+	}
+	const trace = "contextFailed"
+	begun := time.Now()
+	brought, err := fetch(ctx, "contextTimeoutMs", set.ContextTimeoutMs, func(ctx context.Context) (judge.Context, error) {
+		return r.opt.Context(ctx, scope)
+	})
+	if err != nil { // what it brought beside the error counts
+		got.fail(trace, err, time.Since(begun))
+	}
+	if got.facts, err = checkFacts(brought.Facts); err != nil {
+		got.fail(trace, err, time.Since(begun))
+	}
+	if n := len(brought.Predicates); n > maxPredicates {
+		got.fail(trace, fmt.Errorf("the context hook asks %d questions: at most %d", n, maxPredicates), time.Since(begun))
+		return got
+	}
+	asked := slices.Clone(set.Predicates)
+	for _, p := range brought.Predicates {
+		if slices.ContainsFunc(asked, func(q engine.Predicate) bool { return q.Name == p.Name }) {
+			got.fail(trace, fmt.Errorf("the context hook asks %q, which is asked already: its question is left out", p.Name), time.Since(begun))
+			continue
+		}
+		asked = append(asked, p)
+		got.predicates = append(got.predicates, p)
+	}
+	return got
+}
+
+func (r *Runner) gatherImages(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
+	if r.opt.Capture == nil {
+		return got
+	}
+	begun := time.Now()
+	images, err := fetch(ctx, "captureTimeoutMs", set.CaptureTimeoutMs, func(ctx context.Context) ([]judge.Image, error) {
+		return r.opt.Capture(ctx, scope)
+	})
+	var refs []engine.ImageRef
+	if err == nil {
+		refs, err = checkImages(images)
+	}
+	if err != nil {
+		got.fail("captureFailed", err, time.Since(begun))
+		return got
+	}
+	got.images, got.refs = images, refs
+	return got
+}
+
+// fetch asks a hook. It ends with its timeout even where the hook does not.
+func fetch[T any](ctx context.Context, name string, ms int64, ask func(context.Context) (T, error)) (T, error) {
+	type answer struct {
+		got T
+		err error
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+	defer cancel()
+	answered := make(chan answer, 1)
+	go func() {
+		got, err := ask(ctx)
+		answered <- answer{got, err}
+	}()
+	a := answer{err: context.DeadlineExceeded}
+	select {
+	case a = <-answered:
+	case <-ctx.Done():
+	}
+	if a.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		a.got = *new(T)
+		a.err = fmt.Errorf("no answer within %s (%d)", name, ms)
+	}
+	return a.got, a.err
+}
+
+// fail leaves the trace of a hook that brought nothing, or not all.
+func (g *gathered) fail(name string, err error, took time.Duration) {
+	g.failed = append(g.failed, engine.Trace{
+		Name: name, Message: engine.Shorten(engine.EscapeLine(err.Error()), maxMessage),
+		Fields: map[string]string{"tookMs": fmt.Sprint(took.Milliseconds())},
 	})
 }
 
@@ -117,4 +195,24 @@ func checkFacts(facts json.RawMessage) (json.RawMessage, error) {
 		return nil, errors.New("the facts are not a JSON object")
 	}
 	return facts, nil
+}
+
+// checkImages refuses what is no image, and tells the others apart.
+func checkImages(images []judge.Image) ([]engine.ImageRef, error) {
+	if len(images) > maxImages {
+		return nil, fmt.Errorf("there are %d images: at most %d", len(images), maxImages)
+	}
+	var refs []engine.ImageRef
+	bytes := 0
+	for i := range images {
+		p, err := judge.Look(images[i])
+		if err != nil {
+			return nil, fmt.Errorf("image %d: %w", i+1, err)
+		}
+		if bytes += p.Bytes; bytes > maxImageBytes {
+			return nil, fmt.Errorf("the images have more than %d bytes", maxImageBytes)
+		}
+		refs = append(refs, p.Ref())
+	}
+	return refs, nil
 }

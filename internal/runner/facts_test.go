@@ -41,10 +41,10 @@ func TestRunner_FactsAreFetchedForEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{reply: []any{errors.New("no route to host"), engine.Queue}}
 		var fetches atomic.Int32
-		facts := func(_ context.Context, scope string) (json.RawMessage, error) {
-			return fmt.Appendf(nil, `{"scope":%q,"fetch":%d}`, scope, fetches.Add(1)), nil
+		facts := func(_ context.Context, scope string) (judge.Context, error) {
+			return judge.Context{Facts: fmt.Appendf(nil, `{"scope":%q,"fetch":%d}`, scope, fetches.Add(1))}, nil
 		}
-		w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Facts: facts})
+		w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Context: facts, Record: true})
 		w.push("a", "ask")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -61,34 +61,39 @@ func TestRunner_FactsAreFetchedForEveryCall(t *testing.T) {
 }
 
 func TestRunner_FactsNeverFailACall(t *testing.T) {
-	hang := func(ctx context.Context, _ string) (json.RawMessage, error) {
+	type hook = func(context.Context, string) (judge.Context, error)
+	hang := func(ctx context.Context, _ string) (judge.Context, error) {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return judge.Context{Facts: json.RawMessage(`{"late":1}`)}, ctx.Err()
 	}
-	deaf := func(context.Context, string) (json.RawMessage, error) {
+	deaf := func(context.Context, string) (judge.Context, error) {
 		time.Sleep(time.Hour)
-		return nil, nil
+		return judge.Context{}, nil
 	}
-	give := func(s string, err error) runner.Facts {
-		return func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(s), err }
+	give := func(s string, err error) hook {
+		return func(context.Context, string) (judge.Context, error) {
+			return judge.Context{Facts: json.RawMessage(s)}, err
+		}
 	}
 	for _, c := range []struct {
 		name  string
-		facts runner.Facts
+		facts hook
 		trace string
+		seen  string
 	}{
-		{"nothing", give("", nil), ""},
-		{"failed", give(`{"half":1}`, errors.New("the Field\ncannot be read")), `the Field\ncannot be read`},
-		{"late", hang, "no answer within contextTimeoutMs (2000)"},
-		{"deaf", deaf, "no answer within contextTimeoutMs (2000)"},
-		{"not an object", give("[1]", nil), "the facts are not a JSON object"},
-		{"not JSON", give("{", nil), "the facts are not a JSON object"},
-		{"too large", give(`{"a":"`+strings.Repeat("x", 64<<10)+`"}`, nil), "the facts have 65544 bytes: at most 65536"},
+		{"nothing", give("", nil), "", ""},
+		{"failed", give("", errors.New("the Field\ncannot be read")), `the Field\ncannot be read`, ""},
+		{"failed in part", give(`{"half":1}`, errors.New("the Field cannot be read")), "the Field cannot be read", `{"half":1}`},
+		{"late", hang, "no answer within contextTimeoutMs (2000)", ""},
+		{"deaf", deaf, "no answer within contextTimeoutMs (2000)", ""},
+		{"not an object", give("[1]", nil), "the facts are not a JSON object", ""},
+		{"not JSON", give("{", nil), "the facts are not a JSON object", ""},
+		{"too large", give(`{"a":"`+strings.Repeat("x", 64<<10)+`"}`, nil), "the facts have 65544 bytes: at most 65536", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{reply: []any{engine.Queue}}
-				w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Facts: c.facts})
+				w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Context: c.facts})
 				w.push("a", "ask")
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
@@ -98,8 +103,8 @@ func TestRunner_FactsNeverFailACall(t *testing.T) {
 					want = []string{"settled flush 1", "trace", "call 1", "decision queue"}
 				}
 				w.want("a", want...)
-				if len(s.seen[0].Facts) != 0 {
-					t.Errorf("the judge saw %s", s.seen[0].Facts)
+				if got := string(s.seen[0].Facts); got != c.seen {
+					t.Errorf("the judge saw %s, want %s", got, c.seen)
 				}
 				for _, r := range w.stepsOf("a") {
 					if r.Step.Trace != nil && !strings.Contains(r.Step.Trace.Message, c.trace) {
@@ -117,16 +122,16 @@ func TestRunner_FactsNeverFailACall(t *testing.T) {
 func TestRunner_StopWhileFactsAreFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := open(t)
-		slowly := func(ctx context.Context, _ string) (json.RawMessage, error) {
+		slowly := func(ctx context.Context, _ string) (judge.Context, error) {
 			select {
 			case <-time.After(time.Second):
-				return json.RawMessage(`{"slow":true}`), nil
+				return judge.Context{Facts: json.RawMessage(`{"slow":true}`)}, nil
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				return judge.Context{}, ctx.Err()
 			}
 		}
 		s := &script{reply: []any{engine.Queue}}
-		w := start(t, st, policy("script", kinds), runner.Options{Judge: s, Facts: slowly})
+		w := start(t, st, policy("script", kinds), runner.Options{Judge: s, Context: slowly})
 		w.push("a", "ask")
 		time.Sleep(500 * time.Millisecond)
 		w.push("a", "ask")
@@ -134,7 +139,7 @@ func TestRunner_StopWhileFactsAreFetched(t *testing.T) {
 		w.want("a", "settled flush 1")
 		w.end()
 		w.want("a", "settled flush 1")
-		w = start(t, st, policy("script", kinds), runner.Options{Judge: s, Facts: slowly})
+		w = start(t, st, policy("script", kinds), runner.Options{Judge: s, Context: slowly})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		w.want("a", "settled flush 1", "call 1", "decision queue", "settled flush 1", "call 1", "decision queue")
@@ -147,11 +152,11 @@ func TestRunner_StopWhileFactsAreFetched(t *testing.T) {
 // A pure judge is asked by the fold, and is shown nothing.
 func TestRunner_FactsAreNotFetchedForAPureJudge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		facts := func(context.Context, string) (json.RawMessage, error) {
+		facts := func(context.Context, string) (judge.Context, error) {
 			t.Error("the facts were fetched")
-			return nil, nil
+			return judge.Context{}, nil
 		}
-		w := start(t, open(t), policy("rule", kinds), runner.Options{Facts: facts, Compile: judge.Compile})
+		w := start(t, open(t), policy("rule", kinds), runner.Options{Context: facts, Compile: judge.Compile})
 		w.push("a", "ask")
 		synctest.Wait()
 		w.want("a", "settled flush 1", "decision interrupt")

@@ -15,6 +15,9 @@ type metrics struct {
 	shed         *prometheus.CounterVec
 	calls        *prometheus.CounterVec
 	callSeconds  *prometheus.HistogramVec
+	tokens       *prometheus.CounterVec
+	judges       []string // labels of calls; others count together
+	outcomes     []string
 	decisions    *prometheus.CounterVec
 	deadLetters  *prometheus.CounterVec
 	deliveries   *prometheus.CounterVec
@@ -26,8 +29,9 @@ type metrics struct {
 	takeovers    prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, judges []string) *metrics {
 	m := &metrics{
+		judges: judges, outcomes: outcomes(),
 		openWindows: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_open_windows", Help: "Scopes in memory whose open window holds at least one event."}),
 		scopes:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_scopes_in_memory", Help: "Scopes whose state is in memory."}),
 		settles:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_settles_total", Help: "Windows settled, by reason."}, []string{"reason"}),
@@ -40,8 +44,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000},
 		}),
 		shed:        prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_shed_events_total", Help: "Consequence and context events dropped by the rules, by cause."}, []string{"why"}),
-		calls:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_judge_calls_total", Help: "Judge calls with an outcome."}, []string{"judge", "outcome"}),
-		callSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attend_judge_duration_seconds", Help: "Duration of judge calls.", Buckets: prometheus.ExponentialBuckets(.001, 2.5, 12)}, []string{"judge"}),
+		calls:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_judge_calls_total", Help: "Exchanges with judges, by what came of them."}, []string{"judge", "outcome"}),
+		callSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attend_judge_duration_seconds", Help: "Duration of exchanges with judges.", Buckets: prometheus.ExponentialBuckets(.001, 2.5, 12)}, []string{"judge"}),
+		tokens:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_judge_tokens_total", Help: "Tokens that judges have read and written, as they say."}, []string{"judge", "direction"}),
 		decisions:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_decisions_total", Help: "Decisions, by route."}, []string{"route"}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_dead_letters_total", Help: "Dead letters, by stage."}, []string{"stage"}),
 		deliveries:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_deliveries_total", Help: "Deliveries of decisions and dead letters to sinks, by outcome."}, []string{"sink", "outcome"}),
@@ -52,7 +57,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		shardsOwned: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_shards_owned", Help: "Shards of scopes whose decisions this replica makes; all of them where there are no replicas."}),
 		takeovers:   prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_takeovers_total", Help: "Shards that this replica has taken over, from another or from nobody."}),
 	}
-	reg.MustRegister(m.openWindows, m.scopes, m.settles, m.lag, m.windowEvents, m.shed, m.calls, m.callSeconds,
+	reg.MustRegister(m.openWindows, m.scopes, m.settles, m.lag, m.windowEvents, m.shed, m.calls, m.callSeconds, m.tokens,
 		m.decisions, m.deadLetters, m.diverged, m.ignored, m.forgotten, m.behind, m.shardsOwned, m.takeovers)
 	reg.MustRegister(m.deliveries)
 	for _, reason := range engine.Reasons() {
@@ -81,7 +86,10 @@ func (m *metrics) observe(rec *engine.Record) {
 		m.settles.WithLabelValues(string(st.Settled.Reason)).Inc()
 		m.lag.Observe(float64(max(rec.Stamp-st.Settled.Due, 0)) / 1000)
 		m.windowEvents.Observe(float64(len(st.Settled.Events)))
+	case engine.StepFailed:
+		m.exchanges(st.Failed.Calls)
 	case engine.StepDecision, engine.StepWait:
+		m.exchanges(st.Verdict.Calls)
 		m.decisions.WithLabelValues(st.Route.String()).Inc()
 	case engine.StepDelivered:
 		m.deliveries.WithLabelValues(st.Delivery.Sink, "delivered").Inc()

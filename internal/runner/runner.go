@@ -51,10 +51,20 @@ import (
 
 // Options configure a Runner.
 type Options struct {
-	Store      store.Store
-	Judge      judge.Judge    // asked where the policy's judge does IO; nil when there is none
-	Compile    engine.Compile // what the fold judges with by itself; nil for nothing
-	Facts      Facts          // what a judge that does IO is shown beside the window; may be nil
+	Store   store.Store
+	Judge   judge.Judge    // asked where the policy's judge does IO; nil when there is none
+	Compile engine.Compile // what the fold judges with by itself; nil for nothing
+	// Context and Capture bring what a judge that does IO is shown beside the
+	// window. Both are asked anew for every call, side by side, and given the
+	// scope's contextTimeoutMs and captureTimeoutMs. What fails or is late leaves
+	// a trace and never fails the call. Either may be nil.
+	Context func(ctx context.Context, scope string) (judge.Context, error)
+	Capture func(ctx context.Context, scope string) ([]judge.Image, error)
+	// Judges are the names under which judges are configured: the labels of
+	// metrics. Others are counted together.
+	Judges     []string
+	Record     bool // prompts, answers and facts stand in the log
+	MaxCalls   int  // judge calls that run at once; 0 is DefaultMaxCalls
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 
@@ -102,6 +112,7 @@ type Runner struct {
 	watching bool    // the watch waits for the log to grow
 	answers  answers // what producers and callers wait for
 	outcomes chan outcome
+	places   places         // for judge calls
 	calls    sync.WaitGroup // judge calls and writes of states
 	saving   saving
 	shards   shards // where replicas share the store
@@ -120,10 +131,13 @@ func New(opt Options) *Runner {
 	if opt.CheckpointInterval == 0 {
 		opt.CheckpointInterval = time.Minute
 	}
+	if opt.MaxCalls == 0 {
+		opt.MaxCalls = DefaultMaxCalls
+	}
 	r := &Runner{
-		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer), opt: opt,
+		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer, opt.Judges), opt: opt,
 		rules: engine.NewRules(opt.Compile), mem: newMemory(),
-		outcomes: make(chan outcome),
+		outcomes: make(chan outcome), places: places{free: opt.MaxCalls},
 	}
 	if opt.LeaseTTL == 0 {
 		r.opt.LeaseTTL = 10 * time.Second

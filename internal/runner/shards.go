@@ -192,7 +192,7 @@ func (r *Runner) letGo(ctx context.Context, lost []store.Fence, tell bool) {
 		}
 	}
 	for _, s := range calling {
-		s.breakOff()
+		r.endCall(s)
 		r.look(s)
 	}
 	for _, s := range r.scopesOf(&of, r.sends.busy) {
