@@ -217,18 +217,20 @@ func TestOutcomes_EveryPrefix(t *testing.T) {
 			var body []byte
 			host := judgetest.ServeModels(t, func(judgetest.Asked) judgetest.Said { return judgetest.Said{Raw: body} })
 			j := judgeOf(t, api, host, nil)
+			in := input()
+			in.Window.Events, in.Guidance = nil, "" // of no matter here, and asked often
 			for n := range whole {
 				body = whole[:n:n]
 				if n == 0 {
 					body = []byte{}
 				}
-				if e, _ := fails(t, j, input()); e.Class != judge.Malformed && e.Class != judge.Transient {
+				if e, _ := fails(t, j, in); e.Class != judge.Malformed && e.Class != judge.Transient {
 					t.Fatalf("%s: got %v", body, e)
 				}
 			}
 			for n := range good {
 				body = judgetest.Frame(string(api), judgetest.Asked{Model: "m"}, judgetest.Said{Text: good[:n]})
-				if e, _ := fails(t, j, input()); e.Class != judge.Malformed {
+				if e, _ := fails(t, j, in); e.Class != judge.Malformed {
 					t.Fatalf("%s: got %v", body, e)
 				}
 			}

@@ -16,31 +16,42 @@ type member struct {
 	value any
 }
 
-// MarshalJSON implements json.Marshaler.
-func (o object) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, m := range o {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(canonical(m.key))
-		b.WriteByte(':')
-		b.Write(canonical(m.value))
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-// canonical is compact JSON as it is sent, < and > as they are.
+// canonical is compact JSON as it is sent, < and > as they are. It is written
+// in one pass: an image in it may have megabytes.
 func canonical(v any) []byte {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err) // objects, strings and numbers of our own
+	write(&b, v)
+	return b.Bytes()
+}
+
+func write(b *bytes.Buffer, v any) {
+	switch v := v.(type) {
+	case object:
+		b.WriteByte('{')
+		for i, m := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			write(b, m.key)
+			b.WriteByte(':')
+			write(b, m.value)
+		}
+		b.WriteByte('}')
+	case []object:
+		b.WriteByte('[')
+		for i, o := range v {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			write(b, o)
+		}
+		b.WriteByte(']')
+	default: // texts, numbers and lists of texts: none of them can fail
+		e := json.NewEncoder(b)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(v)
+		b.Truncate(b.Len() - len("\n"))
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // answerSchema is strict: every property required, no others. The questions
