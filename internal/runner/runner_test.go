@@ -134,6 +134,8 @@ func (w *world) steps(scope string) []string {
 			word += fmt.Sprintf(" %d", st.Call.Attempt)
 		case st.Failed != nil:
 			word += " " + st.Failed.Why
+		case st.Delivery != nil && st.Delivery.Failed != nil:
+			word += " " + st.Delivery.Failed.Why
 		}
 		out = append(out, word)
 	}
