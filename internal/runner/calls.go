@@ -232,7 +232,7 @@ func (r *Runner) conclude(s *scope, o *outcome, now engine.Time) []engine.Step {
 			f.Calls = r.exchanges(o, by.Name, f.Why)
 		}
 		if v := steps[i].Verdict; v != nil {
-			v.Calls = r.exchanges(o, by.Name, "answered")
+			v.Calls = append(r.exchanges(o, by.Name, "answered"), v.Calls...) // an override may have told something
 		}
 	}
 	return steps
