@@ -59,7 +59,13 @@ func start(t *testing.T, st store.Store, p engine.Policy, opt runner.Options) *w
 	if err := runner.EnsurePolicy(t.Context(), st, &p); err != nil {
 		t.Fatal(err)
 	}
-	opt.Store, opt.Compile, opt.Logger, opt.Registerer = st, judge.Compile, slog.New(slog.NewTextHandler(t.Output(), nil)), prometheus.NewRegistry()
+	opt.Store, opt.Logger = st, slog.New(slog.NewTextHandler(t.Output(), nil))
+	if opt.Compile == nil {
+		opt.Compile = judge.Compile
+	}
+	if opt.Registerer == nil {
+		opt.Registerer = prometheus.NewRegistry()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{t: t, store: st, stop: cancel, ended: make(chan error, 1), Runner: runner.New(opt)}
 	if err := w.Restore(ctx); err != nil {
