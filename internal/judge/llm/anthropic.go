@@ -14,6 +14,7 @@ type anthropic struct{}
 const anthropicMaxTokens = 1024
 
 func (anthropic) base() string         { return "https://api.anthropic.com/v1" }
+func (anthropic) version() string      { return "v1" }
 func (anthropic) path(string) []string { return []string{"messages"} }
 func (anthropic) header(k string) http.Header {
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}

@@ -11,6 +11,7 @@ import (
 type chat struct{}
 
 func (chat) base() string                  { return "" }
+func (chat) version() string               { return "v1" }
 func (chat) path(string) []string          { return []string{"chat", "completions"} }
 func (chat) header(key string) http.Header { return bearer(key) }
 func (chat) limits() limits                { return openai{}.limits() }

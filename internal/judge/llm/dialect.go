@@ -10,7 +10,8 @@ import (
 
 // dialect is how one API is asked, and how it answers.
 type dialect interface {
-	base() string // the vendor's URL, "" for none
+	base() string    // the vendor's URL, "" for none
+	version() string // the first part of a path, where the URL has none
 	path(model string) []string
 	header(key string) http.Header
 	limits() limits

@@ -10,7 +10,8 @@ import (
 // gemini is generateContent.
 type gemini struct{}
 
-func (gemini) base() string { return "https://generativelanguage.googleapis.com/v1beta" }
+func (gemini) base() string    { return "https://generativelanguage.googleapis.com/v1beta" }
+func (gemini) version() string { return "v1beta" }
 
 // path takes a model as its host lists it too: models/x, tunedModels/x.
 func (gemini) path(model string) []string {

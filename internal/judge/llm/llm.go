@@ -94,12 +94,15 @@ func New(o Options) (judge.Judge, error) {
 	if o.Client == nil {
 		o.Client = wire.New()
 	}
-	return &model{Options: o, dialect: d, endpoint: endpoint(base, d.path(o.Model))}, nil
+	return &model{Options: o, dialect: d, endpoint: endpoint(base, d.version(), d.path(o.Model))}, nil
 }
 
 // endpoint is the base with the path below it. A URL that is the whole endpoint
-// already stays as it is.
-func endpoint(base *url.URL, path []string) string {
+// already stays as it is; one that is a host alone gets the API's version.
+func endpoint(base *url.URL, version string, path []string) string {
+	if strings.Trim(base.Path, "/") == "" {
+		base = base.JoinPath(version)
+	}
 	if strings.HasSuffix(base.Path, "/"+strings.Join(path, "/")) {
 		return base.String()
 	}

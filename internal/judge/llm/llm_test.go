@@ -268,6 +268,8 @@ func TestNew_Endpoints(t *testing.T) {
 		"https://generativelanguage.googleapis.com/v1beta/models/m:generateContent":      {API: Gemini, Model: "m"},
 		"https://generativelanguage.googleapis.com/v1beta/tunedModels/m:generateContent": {API: Gemini, Model: "tunedModels/m"},
 		"http://127.0.0.1:11434/v1/chat/completions":                                     {API: Chat, Model: "m", URL: "http://127.0.0.1:11434/v1"},
+		"http://127.0.0.1:8080/v1/chat/completions":                                      {API: Chat, Model: "m", URL: "http://127.0.0.1:8080/"},
+		"https://gateway.example/v1beta/models/m:generateContent":                        {API: Gemini, Model: "m", URL: "https://gateway.example"},
 		"http://127.0.0.1:1234/v1/chat/completions":                                      {API: Chat, Model: "m", URL: "http://127.0.0.1:1234/v1/chat/completions"},
 		"https://gateway.example/openai/v1/chat/completions?api-version=2026-10-01":      {API: Chat, Model: "m", URL: "https://gateway.example/openai/v1/?api-version=2026-10-01"},
 	} {

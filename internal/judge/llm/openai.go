@@ -11,6 +11,7 @@ import (
 type openai struct{}
 
 func (openai) base() string                  { return "https://api.openai.com/v1" }
+func (openai) version() string               { return "v1" }
 func (openai) path(string) []string          { return []string{"responses"} }
 func (openai) header(key string) http.Header { return bearer(key) }
 func (openai) limits() limits {
