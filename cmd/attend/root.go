@@ -40,6 +40,7 @@ decision in a durable log from which any agent can take it.`,
 		newReady(p),
 		newLog(p),
 		newReplay(p),
+		newJudge(p),
 		newVersion(p),
 	)
 	return root

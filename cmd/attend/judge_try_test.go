@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"attend/internal/judge/judgetest"
+)
+
+const (
+	tryKey    = "marker-of-a-key-7f3a"
+	tryEvents = `{"scope":"repo:api","name":"ci.log","id":"a","at":1700000000000,"text":"step 3 failed"}
+{"scope":"repo:api","name":"build.failed","id":"b","at":1700000001000,"text":"disk is full\u001b[31m","data":{"n":1}}
+{"scope":"chat:1","name":"message.created","id":"c","at":1700000009000,"text":"hi there"}
+`
+	trySkip = `{"model":"jev-1.13.0","answers":{"route":{"type":"choice","choice":"skip","confidence":0.9,` +
+		`"probabilities":{"skip":0.6,"queue":0.4}},"0":{"type":"noul","noul":0.92}},"usage":{"input_tokens":43,"output_tokens":0}}`
+)
+
+// tryIn makes a working directory with events and a configuration.
+func tryIn(t *testing.T, config string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, content := range map[string]string{ //arch:sorted each by itself
+		"events.ndjson": tryEvents,
+		"attend.yaml":   "kinds: {build.failed: closing, message.created: flush, \"*\": consequence}\n" + config,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// try runs the command. Whatever comes of it, no key is shown.
+func try(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	env := append(withoutAttend(os.Environ()), "MY_KEY="+tryKey)
+	code, stdout, stderr = runMain(t, env, append([]string{"judge", "try", "events.ndjson"}, args...)...)
+	if strings.Contains(stdout+stderr, tryKey) {
+		t.Errorf("the key is shown:\n%s\n%s", stdout, stderr)
+	}
+	return code, stdout, stderr
+}
+
+func TestJudgeTry_ShowsWhatWasSaidAndWhatComesOfIt(t *testing.T) {
+	host := judgetest.SystemOne(t, judgetest.Answer{Body: trySkip, Header: map[string]string{"X-Typesafe-Request-Id": "req-1", "X-Echo": tryKey}})
+	tryIn(t, `
+predicates: {asked: "Did somebody ask?"}
+judge: {type: jev, url: "`+host.URL+`", keyEnv: MY_KEY}
+override: [{when: 'route == "skip" && predicates.asked >= 0.7', then: note}]
+floor: {closing: queue}
+`)
+	code, stdout, stderr := try(t)
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	asked := host.Asked()
+	if len(asked) != 1 || asked[0].Header.Get("Authorization") != "Bearer "+tryKey {
+		t.Fatalf("the host was asked %d times, with %v", len(asked), asked)
+	}
+	for _, line := range []string{
+		"window 1: repo:api, closing, 2 events, settled 2023-11-14T22:13:23.000Z",
+		"judge: POST " + host.URL + "/v1/systemone",
+		"  Authorization: [hidden]",
+		"  " + string(asked[0].Body),
+		"answer: 200 after ",
+		"  X-Typesafe-Request-Id: req-1",
+		"  X-Echo: [hidden]",
+		"  " + trySkip,
+		"judged: skip by jev, jev-1.13.0",
+		"  probabilities: interrupt 0, queue 0.4, note 0, ask 0, skip 0.6, wait 0",
+		"  predicate asked: 0.92",
+		", 43 tokens in, 0 out",
+		"decided: queue",
+		"  changed by override, floor",
+	} {
+		if !strings.Contains(stdout, line) {
+			t.Errorf("nothing says %q in\n%s", line, stdout)
+		}
+	}
+}
+
+func TestJudgeTry_JSON(t *testing.T) {
+	host := judgetest.SystemOne(t, judgetest.Answer{Body: trySkip})
+	tryIn(t, `
+predicates: {asked: "Did somebody ask?"}
+judges:
+  - {type: rule, when: reason == "flush"}
+  - {type: jev, name: cheap, url: "`+host.URL+`", keyEnv: MY_KEY, onError: next}
+  - {type: rule, name: last}
+`)
+	var got judgeTried
+	code, stdout, stderr := try(t, "--output", "json", "--window", "2")
+	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
+		t.Fatalf("exit %d, %v: %s", code, err, stderr)
+	}
+	if got.Input.Scope != "chat:1" || got.Decision.Route.String() != "interrupt" || got.Judge.Name != "rule" || len(got.Exchanges) != 0 {
+		t.Errorf("the second window is a flush, and the rule's: got %s", stdout)
+	}
+	code, stdout, _ = try(t, "--output", "json", "--window", "2", "--only", "cheap", "--act-threshold", "0.5")
+	if err := json.Unmarshal([]byte(stdout), &got); code != exitOK || err != nil {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	if got.Judge.Name != "cheap" || got.Judge.Model != "jev-1.13.0" || len(got.Exchanges) != 1 || got.Exchanges[0].Status != 200 || got.Exchanges[0].Output != trySkip {
+		t.Errorf("got %s", stdout)
+	}
+	if d := got.Decision; d.JudgedRoute.String() != "skip" || d.Route.String() != "queue" || len(d.Changed) != 1 || d.Changed[0] != "floor" {
+		t.Errorf("decided %+v", d)
+	}
+}
+
+func TestJudgeTry_DryRunSendsNothing(t *testing.T) {
+	host := judgetest.SystemOne(t, judgetest.Answer{Body: trySkip})
+	tryIn(t, `
+judge: {type: jev, url: "`+host.URL+`", keyEnv: MY_KEY}
+context: {command: [/no/such/command], env: {KEY: $MY_KEY}}
+`)
+	if code, _, stderr := try(t, "--dry-run"); code != exitFailed || !strings.Contains(stderr, "/no/such/command is not there") {
+		t.Errorf("a hook that is not there: exit %d, %s", code, stderr)
+	}
+	tryIn(t, `
+judge: {type: jev, url: "`+host.URL+`", keyEnv: MY_KEY}
+context: {command: [sh, -c, "touch ran"]}
+`)
+	code, stdout, stderr := try(t, "--dry-run")
+	if _, err := os.Stat("ran"); err == nil || len(host.Asked()) != 0 {
+		t.Error("something was sent or run")
+	}
+	if code != exitOK || !strings.Contains(stdout, "POST "+host.URL) || !strings.HasSuffix(stdout, "nothing was sent\n") {
+		t.Errorf("exit %d: %s\n%s", code, stdout, stderr)
+	}
+}
+
+// A judge that fails is shown as it failed, and nothing that it echoes.
+func TestJudgeTry_Failures(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer judgetest.Answer
+		want   []string
+	}{
+		{"a key that is not taken", judgetest.Answer{Status: 401, Body: `{"detail":"no such key: ` + tryKey + `"}`}, []string{"answer: 401", "no such key: [hidden]", "failed: ", "(permanent)"}},
+		{"too many requests", judgetest.Answer{Status: 429, Header: map[string]string{"Retry-After": "7"}, Body: `{}`}, []string{"Retry-After: 7", "(error)"}},
+		{"no answer", judgetest.Answer{Fault: judgetest.Reset}, []string{"no answer after", "(error)"}},
+		{"no JSON", judgetest.Answer{Body: "<html>"}, []string{"<html>", "(malformed)"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host := judgetest.SystemOne(t, c.answer)
+			tryIn(t, `judge: {type: jev, url: "`+host.URL+`", keyEnv: MY_KEY}`)
+			code, stdout, stderr := try(t)
+			if code != exitFailed || !strings.Contains(stderr, "the judge did not answer") {
+				t.Errorf("exit %d: %s", code, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("nothing says %q in\n%s", want, stdout)
+				}
+			}
+		})
+	}
+}
+
+func TestJudgeTry_Command(t *testing.T) {
+	for script, want := range map[string][]string{ //arch:sorted each by itself
+		`cat > input; echo '{"route":"note","confidence":0.7}'`: {"answer: exit 0 after", `{"route":"note","confidence":0.7}`, "judged: note by command"},
+		`echo "the key is $KEY" >&2; exit 65`:                   {"no answer after", "the key is [hidden]", "(permanent)"},
+	} {
+		tryIn(t, "judge:\n  type: command\n  command: [sh, -c, '"+strings.ReplaceAll(script, "'", "''")+"']\n  env: {KEY: $MY_KEY}\n")
+		_, stdout, stderr := try(t)
+		for _, line := range append(want, "judge: run sh -c ", `{"scope":"repo:api","now":1700000003000,`) {
+			if !strings.Contains(stdout, line) {
+				t.Errorf("%s: nothing says %q in\n%s\n%s", script, line, stdout, stderr)
+			}
+		}
+	}
+}
+
+func TestJudgeTry_Mistakes(t *testing.T) {
+	tryIn(t, "judge: rule")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--window", "3"}, "there is no window 3: 2 settled"},
+		{[]string{"--window", "0"}, "the first window is 1"},
+		{[]string{"--scope", "repo:*", "--window", "2"}, "there is no window 2: 1 settled"},
+		{[]string{"--only", "cheap"}, "there is no judge cheap: there is rule"},
+		{[]string{"--kinds", `{"a": "flush"}`}, "no window settles under these kinds"},
+		{[]string{"--judge", "jev"}, "needs a key"},
+	} {
+		if code, _, stderr := try(t, c.args...); code != exitFailed || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: exit %d, %s; want %q", c.args, code, stderr, c.want)
+		}
+	}
+	if code, stdout, _ := try(t, "--scope", "chat:*"); code != exitOK || !strings.Contains(stdout, "judged: interrupt by rule") {
+		t.Errorf("exit %d: %s", code, stdout)
+	}
+}
