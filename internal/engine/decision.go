@@ -41,7 +41,7 @@ type Verdict struct {
 
 // Exchange is one request to a judge and what came back, for people who ask
 // why. Prompt and Answer are bounded, and left out where the configuration says
-// judge.record: false. It holds neither keys nor images.
+// judgeRecord: false. It holds neither keys nor images.
 type Exchange struct {
 	Judge        string     `json:"judge"`           // as configured
 	Model        string     `json:"model,omitempty"` // as the answer names it

@@ -61,6 +61,7 @@ func (s *State) failed(rec *Record, out *Outcome) {
 	}
 	slot := *s.Slot
 	slot.Failed = *f
+	slot.Failed.Calls = nil // they stand in the log, and a row is small
 	switch {
 	case f.Uncounted: // an extra attempt that does not count is still to be made
 		slot.Phase = PhaseClosed

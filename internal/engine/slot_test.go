@@ -131,6 +131,19 @@ func TestApply_StepsThatMoveNothing(t *testing.T) {
 	}
 }
 
+// What was exchanged with judges stands in the log, not in a scope's row.
+func TestApply_ExchangesStayOutOfTheState(t *testing.T) {
+	told := tell(t, "judge queue after 9000\n0 event flush a f1\n10 pause\n")
+	s := told.world.State("s")
+	st := engine.Step{Kind: engine.StepFailed, Window: s.Slot.Settled.Window, Failed: &engine.Failed{
+		Attempt: 1, Why: "error", RetryAt: 99, Calls: []engine.Exchange{{Judge: "j", Prompt: "a long prompt"}},
+	}}
+	s.Apply(told.world.Rules(), &engine.Record{Position: s.Position + 1, Stamp: s.Time, Scope: "s", Step: &st})
+	if s.Slot.Phase != engine.PhaseBackoff || bytes.Contains(encode(t, s), []byte("a long prompt")) || len(st.Failed.Calls) != 1 {
+		t.Errorf("phase %d, row %s, %d exchanges on the record", s.Slot.Phase, encode(t, s), len(st.Failed.Calls))
+	}
+}
+
 // Ids that are forgotten by number before their time are counted; a scope
 // remembers without its log, and idles when nothing in it waits.
 func TestSeen_ForgottenEarly(t *testing.T) {

@@ -79,14 +79,30 @@ func verdictOf(v *engine.Verdict) *StoryVerdict {
 }
 
 // Story tells how a decision came about, by its id. The id may be that of a
-// window that was held: it leads to the decision that took it in.
+// window that was held: it leads to the decision that took it in. That of a
+// dead letter leads to its window, with every attempt at it.
 // store.ErrNotFound when there is none, or it is no longer kept.
 func (r *Reader) Story(ctx context.Context, id string) (*Story, error) {
 	last, err := r.lastWindow(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		last, err = r.letterWindow(ctx, id)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return r.tell(ctx, last)
+}
+
+// letterWindow follows a dead letter to its window, and on from there.
+func (r *Reader) letterWindow(ctx context.Context, id string) (*window, error) {
+	steps, err := r.log.Steps(ctx, store.StepQuery{ID: id, Kinds: []engine.StepKind{engine.StepDeadLetter}, Limit: 1})
+	if err != nil {
+		return nil, fmt.Errorf("read dead letter %s: %w", id, err)
+	}
+	if len(steps) == 0 {
+		return nil, store.ErrNotFound
+	}
+	return r.lastWindow(ctx, steps[0].Step.DeadLetter.WindowID)
 }
 
 // window is what the log tells of one window.

@@ -114,3 +114,39 @@ func TestStory_OfNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A dead letter's id leads to its window: every attempt, with what was shown to
+// the judge and what came back.
+func TestStory_OfADeadLetter(t *testing.T) {
+	w := newWorld(t, memory.Options{})
+	w.settle("a", "w1", "", w.events("a", "one")...)
+	call := &engine.Call{
+		Attempt: 1, Judge: "llm", Facts: []byte(`{"who":"me"}`), Predicates: []engine.Predicate{{Name: "late", Question: "Is it?"}},
+		Images: []engine.ImageRef{{SHA256: "ab", MIME: "image/png", Bytes: 7}},
+	}
+	exchange := engine.Exchange{Judge: "llm", Model: "m", Outcome: "error", Status: 503, RequestID: "r-1", Prompt: "what?", Answer: "busy"}
+	w.write("a", engine.Step{Kind: engine.StepCall, Window: "w1", Call: call})
+	w.write("a", engine.Step{Kind: engine.StepFailed, Window: "w1", Failed: &engine.Failed{Attempt: 1, Why: "error", Calls: []engine.Exchange{exchange}}})
+	w.write("a", engine.Step{Kind: engine.StepDeadLetter, Window: "w1", ID: "x1", DeadLetter: &engine.DeadLetter{ID: "x1", Stage: engine.StageJudge, WindowID: "w1"}})
+	r := NewReader(w.store)
+	byWindow, err := r.Story(t.Context(), "w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Story(t.Context(), "x1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(byWindow.Steps, s.Steps); diff != "" || s.State != StateDeadLetter || s.ID != "w1" {
+		t.Fatalf("%s is %s; steps by the window's id and by the letter's:\n%s", s.ID, s.State, diff)
+	}
+	if diff := cmp.Diff([]engine.StepKind{engine.StepSettled, engine.StepCall, engine.StepFailed, engine.StepDeadLetter}, stepKinds(s)); diff != "" {
+		t.Fatal(diff)
+	}
+	if diff := cmp.Diff(call, s.Steps[1].Call); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]engine.Exchange{exchange}, s.Steps[2].Failed.Calls); diff != "" {
+		t.Error(diff)
+	}
+}
