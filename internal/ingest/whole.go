@@ -34,7 +34,7 @@ func (b *Busy) Error() string { return fmt.Sprintf("scope %q: %s", b.Scope, b.te
 // *[Busy]; any other is the store's, and then nothing is known of the commit.
 //
 // Nobody is asked whether the scopes may be written to: whoever calls is a part
-// of the daemon.
+// of the daemon. That the context ends breaks off no commit.
 func (h *Handler) PushWhole(ctx context.Context, w *Whole) (Result, error) {
 	in, done := h.newIntake(ctx, "")
 	defer done()
@@ -52,7 +52,7 @@ func (h *Handler) PushWhole(ctx context.Context, w *Whole) (Result, error) {
 			in.group.result.refuse(i+1, f)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.limits.CommitTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.limits.CommitTimeout)
 	defer cancel()
 	g := &in.group
 	receipt, err := in.appendWhole(ctx, w)

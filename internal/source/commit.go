@@ -56,7 +56,7 @@ func (w *worker) admit(raw json.RawMessage, events []Event) []Event {
 func (w *worker) malformed(n int, err error) {
 	w.s.metrics.errors.WithLabelValues(w.f.Name, kindMalformed).Add(float64(n - 1))
 	w.f.board.change(func(s *Status) { s.Counts.Malformed += int64(n) })
-	w.warn(kindMalformed, "a source skips what can be no event", err)
+	w.warn(kindMalformed, fmt.Errorf("skipped: %w", err))
 }
 
 // commit stores events and the cursor behind them, in one append.

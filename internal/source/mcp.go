@@ -53,7 +53,8 @@ func (d *server) Dial(ctx context.Context, unrouted func()) (Session, error) {
 	}
 	transport, closes := d.open()
 	s := &session{server: d, closes: closes, routes: routes{ears: make(map[string]*ear), unrouted: unrouted}}
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	lasts, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.cancel, s.atEnd = cancel, func(f func()) (forget func() bool) { return context.AfterFunc(lasts, f) }
 	defer context.AfterFunc(ctx, closes)() // one that does not even read is not waited for
 	if s.client, err = client.Connect(ctx, &tap{transport, &s.routes}, nil); err != nil {
 		s.cancel()
@@ -77,9 +78,10 @@ type session struct {
 	client *mcp.ClientSession
 	routes routes
 	closes func()
-	ctx    context.Context // ends with the session
-	cancel context.CancelFunc
-	dead   atomic.Bool
+	cancel context.CancelFunc                  // ends what is under way
+	atEnd  func(f func()) (forget func() bool) // has something done when cancel is called
+	closed atomic.Bool                         // by Close
+	dead   atomic.Bool                         // at the other end
 }
 
 // params are those of events/poll and events/stream. The cursor stands there
@@ -123,7 +125,7 @@ func (r *result) UnmarshalJSON(b []byte) error {
 func (s *session) call(ctx context.Context, into any, ask func(ctx context.Context) (*result, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	defer s.atEnd(cancel)()
 	r, err := ask(ctx)
 	switch {
 	case err == nil && into == nil:
@@ -133,7 +135,7 @@ func (s *session) call(ctx context.Context, into any, ask func(ctx context.Conte
 			return fmt.Errorf("the answer cannot be read: %w", err)
 		}
 		return nil
-	case s.ctx.Err() != nil:
+	case s.closed.Load():
 		return ErrClosed
 	}
 	err = s.server.explain(ctx, err)
@@ -189,6 +191,7 @@ const closeWithin = 10 * time.Second
 
 // Close implements Session.
 func (s *session) Close() {
+	s.closed.Store(true)
 	s.cancel()
 	late := time.AfterFunc(closeWithin, s.closes)
 	defer late.Stop()

@@ -12,12 +12,14 @@ func (w *worker) stream(ctx context.Context, session Session) error {
 	in := newInbox(w.f.MaxBuffered)
 	open, cancel := context.WithCancel(ctx)
 	over := make(chan error, 1)
-	go func() { over <- session.Stream(open, w.request(), in.put) }()
+	go func() {
+		over <- session.Stream(open, w.request(), in.put)
+		close(over)
+	}()
 	ended := false
 	defer func() {
 		cancel()
-		if !ended {
-			<-over
+		for range over { // until it is
 		}
 	}()
 	idle := time.NewTimer(w.f.IdleTimeout)
@@ -84,7 +86,7 @@ func (w *worker) hear(ctx context.Context, batch []Notification) error {
 		case "event":
 			events = w.admit(n.Params, events)
 		case "error":
-			w.warn(kindStream, "the server of a source has trouble; the stream goes on", troubleOf(n.Params))
+			w.warn(kindStream, troubleOf(n.Params))
 		case "terminated":
 			over = breaks(kindStream, "the server has terminated the subscription: %w", troubleOf(n.Params))
 		}

@@ -47,8 +47,11 @@ func TestErrors_TheTable(t *testing.T) {
 		mode   Mode
 		remedy string
 	}{
-		{"events/stream", ModeAuto, polls}, {"events/stream", ModeStream, ends},
-		{"events/poll", ModePoll, ends}, {"events/poll", ModeAuto, ends}, {"events/list", ModeAuto, ends},
+		{"events/stream", ModeAuto, polls},
+		{"events/stream", ModeStream, ends},
+		{"events/poll", ModePoll, ends},
+		{"events/poll", ModeAuto, ends},
+		{"events/list", ModeAuto, ends},
 	} {
 		t.Run(c.method+" unsupported "+string(c.mode), func(t *testing.T) { fails(t, c.method, c.mode, unsupported, "refused", c.remedy) })
 	}

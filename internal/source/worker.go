@@ -141,14 +141,14 @@ func (w *worker) trouble(kind string, err error) {
 const warnEvery = 10 * time.Second
 
 // warn tells of trouble in spite of which the source goes on.
-func (w *worker) warn(kind, message string, err error) {
+func (w *worker) warn(kind string, err error) {
 	w.trouble(kind, err)
 	now := time.Now()
 	if last, told := w.warned[kind]; told && now.Sub(last) < warnEvery {
 		return
 	}
 	w.warned[kind] = now
-	w.s.log.Warn(message, "source", w.f.Name, "server", w.f.Server, "error", err)
+	w.s.log.Warn("trouble with a source, which goes on", "source", w.f.Name, "server", w.f.Server, "kind", kind, "error", err)
 }
 
 // unrouted tells of a notification that belongs to no stream.

@@ -55,7 +55,7 @@ func TestStream_AHeartbeatMovesTheCursor(t *testing.T) {
 		w.stream = func(ctx context.Context, r Request, hear func(Notification)) error {
 			hear(active("c0", false))
 			for i := range 3 {
-				time.Sleep(20 * time.Second)
+				rest(20 * time.Second)
 				hear(beat(fmt.Sprintf("c%d", i/2+1)))
 			}
 			return silent(ctx, r, hear)
@@ -221,7 +221,7 @@ func TestMalformed_IsSkippedAndItsCursorCounts(t *testing.T) {
 		w.reject = func(e *Event) string { return map[bool]string{true: "too large"}[e.ID != "b"] }
 		w.stream = says(active("c0", false), event("a", "c1"), event("b", "c2"), event("c", "c3"))
 		w.start()
-		if s := w.status(); s.Counts.Malformed != 2 || s.Counts.Accepted != 1 || s.LastError.Message != "too large" || w.errors("malformed") != 2 || !s.Cursor {
+		if s := w.status(); s.Counts.Malformed != 2 || s.Counts.Accepted != 1 || s.LastError.Message != "skipped: too large" || w.errors("malformed") != 2 || !s.Cursor {
 			t.Errorf("it stands as %+v, %+v", s, s.LastError)
 		}
 	})
@@ -251,7 +251,7 @@ func TestOverflow_DropsAndComesAgain(t *testing.T) {
 		w.stream = func(ctx context.Context, r Request, hear func(Notification)) error {
 			streams++
 			hear(active("c0", false))
-			time.Sleep(time.Millisecond) // it is being stored
+			rest(time.Millisecond) // it is being stored
 			for i := range 4 * (2 - streams) {
 				hear(event(fmt.Sprint(i), fmt.Sprintf("c%d", i+1)))
 			}
@@ -276,7 +276,7 @@ func TestIdle_OpensAgain(t *testing.T) {
 		w.source.IdleTimeout = 10 * time.Second
 		w.stream = func(ctx context.Context, r Request, hear func(Notification)) error {
 			hear(active("c0", false))
-			time.Sleep(6 * time.Second)
+			rest(6 * time.Second)
 			hear(beat("c1"))
 			return silent(ctx, r, hear)
 		}
@@ -356,7 +356,7 @@ func TestBackOff_WhenWhatCameCannotBeStored(t *testing.T) {
 				w.refuse = func(*Batch) error { return fails() }
 				w.stream = func(ctx context.Context, r Request, hear func(Notification)) error {
 					hear(active("c0", false))
-					time.Sleep(time.Millisecond)
+					rest(time.Millisecond)
 					hear(event("a", "c1"))
 					return silent(ctx, r, hear)
 				}
@@ -413,8 +413,11 @@ func TestNew_RefusesWhatCannotRun(t *testing.T) {
 			s := w.source
 			s.Dialer = w
 			spoil(&s)
-			if _, err := New(Options{Sources: []Source{s}, Rows: w, Intake: w, Fence: func(int) (store.Fence, bool) { return w.fence, true },
-				Policy: func() *engine.Policy { return w.policy }, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}); err == nil {
+			_, err := New(Options{
+				Sources: []Source{s}, Rows: w, Intake: w, Fence: func(int) (store.Fence, bool) { return w.fence, true },
+				Policy: func() *engine.Policy { return w.policy }, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+			})
+			if err == nil {
 				t.Errorf("%s: it is taken", name)
 			}
 		}

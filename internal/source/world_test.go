@@ -298,3 +298,6 @@ func page(cursor string, events ...string) Page {
 	}
 	return p
 }
+
+// rest is how a server takes its time.
+func rest(d time.Duration) { time.Sleep(d) }
