@@ -42,7 +42,7 @@ func (w *World) begin() {
 	opt := runner.Options{
 		Store: l.store, Compile: compile,
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		MaxScopes: c.Scopes, CheckpointRecords: c.Records, CheckpointInterval: c.Interval,
+		MaxCalls: w.plan.MaxCalls, MaxScopes: c.Scopes, CheckpointRecords: c.Records, CheckpointInterval: c.Interval,
 	}
 	if w.plan.Replicas > 0 {
 		opt.Leases, opt.Replica, opt.LeaseTTL = l.store, fmt.Sprint("life ", l.number), w.plan.LeaseTTL

@@ -22,6 +22,8 @@ type Plan struct {
 		Scopes   int
 	}
 	Rates Rates
+	// MaxCalls is how many judge calls a runner makes at once; 0 is its default.
+	MaxCalls int
 	// Replicas share the store by leases; 0 is one daemon that owns all of it.
 	Replicas int
 	LeaseTTL time.Duration
@@ -183,6 +185,7 @@ func NewPlan(seed uint64) *Plan {
 			Slow: pick(d, 0, 10, 50, 200), Crash: pick(d, 0, 0, 1, 5, 20),
 		}
 	}
+	p.MaxCalls = pick(d, 0, 0, 1, 2)
 	p.ops(d)
 	if d.chance(400) {
 		p.Replicas, p.LeaseTTL = pick(d, 2, 2, 3), pick(d, 3*time.Second, 300*time.Millisecond)
