@@ -26,12 +26,14 @@ type Endpoint interface {
 	// many bytes. Where x is given, it writes on it what came of it. Its errors
 	// are classed (*judge.Error), and hold neither key nor question.
 	ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error)
+	// model makes the name of a model in an answer fit to be shown.
+	model(name string) string
 }
 
 // HTTP is a URL that takes the question as the body of a POST and answers with
 // a 2xx and JSON. A key that is not empty is sent as a bearer token.
 func HTTP(client *wire.Client, url, key string) Endpoint {
-	e := &httpEndpoint{client: client, url: url, header: make(http.Header)}
+	e := &httpEndpoint{client: client, url: url, key: key, header: make(http.Header)}
 	if key != "" {
 		e.header.Set("Authorization", "Bearer "+key)
 	}
@@ -41,8 +43,11 @@ func HTTP(client *wire.Client, url, key string) Endpoint {
 type httpEndpoint struct {
 	client *wire.Client
 	url    string
+	key    string
 	header http.Header
 }
+
+func (e *httpEndpoint) model(name string) string { return wire.Model(name, e.key) }
 
 func (e *httpEndpoint) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
 	request := wire.Request{URL: e.url, Header: e.header, Body: question, MaxBody: most}
@@ -61,6 +66,8 @@ func (e *httpEndpoint) ask(ctx context.Context, question []byte, most int, x *en
 func Command(s program.Spec) Endpoint { return commandEndpoint{s} }
 
 type commandEndpoint struct{ spec program.Spec }
+
+func (e commandEndpoint) model(name string) string { return wire.Model(e.spec.Redact(name), "") }
 
 func (e commandEndpoint) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
 	start := time.Now()

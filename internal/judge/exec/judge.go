@@ -34,11 +34,11 @@ func Judge(e Endpoint) judge.Judge {
 			wire.Fail(&x, malformed)
 			return judge.Reply{}, failed(malformed, &x)
 		}
-		x.Outcome, x.Model = "answered", a.model
+		x.Outcome, x.Model = "answered", e.model(a.model)
 		x.InputTokens, x.OutputTokens = a.usage.Input, a.usage.Output
 		return judge.Reply{
 			Answer: a.Answer,
-			Judge:  engine.JudgeName{Model: a.model},
+			Judge:  engine.JudgeName{Model: x.Model},
 			Calls:  []engine.Exchange{x},
 		}, nil
 	})

@@ -155,7 +155,7 @@ func (m *model) dialectCall(ctx context.Context, q *question, x *engine.Exchange
 func (m *model) read(resp *wire.Response, in *judge.Input, x *engine.Exchange) (engine.Answer, error) {
 	said, err := m.dialect.answer(resp.Body)
 	if said.model != "" {
-		x.Model = engine.Shorten(engine.EscapeLine(said.model), 256)
+		x.Model = wire.Model(said.model, m.Key)
 	}
 	x.InputTokens, x.OutputTokens = said.input, said.output
 	var a engine.Answer

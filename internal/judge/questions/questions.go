@@ -233,7 +233,7 @@ func (j *hosted) ask(ctx context.Context, a *asked, notes []string) (judge.Reply
 	}
 	got, err := j.codec.answer(resp.Body, a)
 	if got.model != "" {
-		x.Model = engine.Shorten(engine.EscapeLine(got.model), maxModel)
+		x.Model = wire.Model(got.model, j.opt.Key)
 	}
 	x.InputTokens, x.OutputTokens = got.in, got.out
 	if err != nil {
@@ -250,9 +250,6 @@ func (j *hosted) ask(ctx context.Context, a *asked, notes []string) (judge.Reply
 	x.Message = note(notes)
 	return judge.Reply{Answer: got.answer, Judge: engine.JudgeName{Name: string(j.opt.API), Model: x.Model}, Calls: []engine.Exchange{x}}, nil
 }
-
-// maxModel is how much is kept of a model's name, in bytes.
-const maxModel = 128
 
 // fail puts the exchange on a failure.
 func fail(x *engine.Exchange, err error, notes []string) error {
