@@ -240,18 +240,18 @@ func TestExchange_RecordIsBounded(t *testing.T) {
 func TestModel(t *testing.T) {
 	const key = "marker-of-a-key"
 	for name, want := range map[string]string{
-		"jev-1.13.0":           "jev-1.13.0",
+		"jev-1.13.0":            "jev-1.13.0",
 		"m " + key + "\nforged": "m [key]\\nforged",
-		"m\xff":                "m\uFFFD",
+		"m\xff":                 "m\uFFFD",
 	} {
-		if got := wire.Model(name, key); got != want {
+		if got := Model(name, key); got != want {
 			t.Errorf("%q is shown as %q, want %q", name, got, want)
 		}
 	}
-	if got := wire.Model(strings.Repeat("m", 1<<20), key); len(got) > 256 {
+	if got := Model(strings.Repeat("m", 1<<20), key); len(got) > 256 {
 		t.Errorf("a name of 1 MiB is shown as %d bytes", len(got))
 	}
-	if got := wire.Model("a mode", "mode"); got != "a mode" {
+	if got := Model("a mode", "mode"); got != "a mode" {
 		t.Errorf("what is too short to be a key is hidden: %q", got)
 	}
 }
