@@ -35,6 +35,10 @@ func (a *App) buildRunner(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	deliver, err := a.buildSinks()
+	if err != nil {
+		return err
+	}
 	a.cleanups.push("judges", func(context.Context) error { j.Close(); return nil })
 	a.runner = runner.New(runner.Options{
 		Store:      a.store,
@@ -42,6 +46,7 @@ func (a *App) buildRunner(ctx context.Context) error {
 		Compile:    rules.Compile,
 		Context:    a.contexts(j.Context),
 		Capture:    j.Capture,
+		Deliver:    deliver,
 		Judges:     judgeNames(&a.cfg.Judges),
 		Record:     a.cfg.Judges.Record,
 		MaxCalls:   a.cfg.Judges.Calls,

@@ -26,6 +26,7 @@ type Report struct {
 	Judges   []JudgeReport  `json:"judges"` // in the order in which they are asked
 	Tokens   []TokenReport  `json:"tokens"` // those of attend.yaml
 	Sources  []SourceReport `json:"sources"`
+	Sinks    []SinkReport   `json:"sinks"`
 	Warnings []Warning      `json:"warnings"`
 	Mistakes Mistakes       `json:"mistakes"`
 }
@@ -98,7 +99,7 @@ type NameCount struct {
 func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
-		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{},
+		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{}, Sinks: c.reportSinks(),
 		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(Mistakes{}, mistakes...),
 	}
 	for _, s := range c.Scopes {

@@ -48,6 +48,11 @@ type Config struct {
 	// Sources bring events in from servers of MCP Events.
 	Sources []Source
 
+	// Sinks take decisions, each of its routes; empty for none. DeadLetters takes
+	// dead letters; nil leaves them to the log.
+	Sinks       []Sink
+	DeadLetters *Sink
+
 	LogLevel      slog.Level
 	LogFormat     string // "text" or "json"
 	ShutdownGrace time.Duration
@@ -100,8 +105,8 @@ func (c *Config) Address() string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 }
 
-// Policy returns the rules: kinds, the settings of every scope, the judge, and
-// the rules and overrides that the fold applies itself.
+// Policy returns the rules: kinds, the settings of every scope, the judge, the
+// rules and overrides that the fold applies itself, and who takes what.
 // Its Number is 0: whoever records it gives it one. It compiles without error.
 func (c *Config) Policy() engine.Policy {
 	p := engine.Policy{Kinds: c.Kinds.Map(), Default: c.Settings, Judge: c.Judges.name()}
@@ -111,6 +116,7 @@ func (c *Config) Policy() engine.Policy {
 	for _, o := range c.Judges.Overrides {
 		p.Overrides = append(p.Overrides, engine.OverrideRule{When: o.When, Then: o.Then})
 	}
+	c.lanes(&p)
 	for _, s := range c.Scopes {
 		p.Scopes = append(p.Scopes, engine.ScopeSettings{Scope: s.Pattern, Settings: s.Settings})
 	}

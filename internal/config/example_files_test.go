@@ -141,11 +141,11 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	b := exampleFile(t, "attend.yaml")
 	b = b[bytes.Index(b, []byte("\nhost:")):] // before it stand command lines
 	b = bytes.Replace(b, []byte("scopes: []\n"), []byte("scopes:\n"), 1)
-	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|judges:|rules:|override:|capture:|context:|sources:|- |  )`).ReplaceAll(b, []byte("$1"))
+	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|judges:|rules:|override:|capture:|context:|sources:|sinks:|deadLetters:|- |  )`).ReplaceAll(b, []byte("$1"))
 	t.Chdir(t.TempDir())
 	write(t, DefaultFile, string(b))
 	b = bytes.Replace(b, []byte("judge: rule\n"), nil, 1) // in whose place judges stand
-	env := []string{"TYPESAFE_API_KEY=a-key", "JUDGE_TOKEN=a-token", "CI_TOKEN=a-token", "CHAT_TOKEN=a-token"}
+	env := []string{"TYPESAFE_API_KEY=a-key", "JUDGE_TOKEN=a-token", "CI_TOKEN=a-token", "CHAT_TOKEN=a-token", "NOTES_TOKEN=a-token", "AGENT_SECRET=whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcyEh"}
 	write(t, DefaultFile, string(b))
 	c, err := Load(nil, env)
 	if err != nil {

@@ -247,7 +247,7 @@ func (r *reader) sourceName(n *yaml.Node, key string) string {
 	if ok && strings.ContainsFunc(v, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("-_.", c)
 	}) {
-		r.fail(n, key, "is %s: must be letters, digits, -, _ and . alone: it names the source in metrics", quote(v))
+		r.fail(n, key, "is %s: must be letters, digits, -, _ and . alone: it stands in metrics", quote(v))
 	}
 	return v
 }
