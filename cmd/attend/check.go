@@ -150,7 +150,7 @@ func describeReport(w io.Writer, r *config.Report) {
 	if len(r.Files) > 0 {
 		parts = append(parts, "read: "+visible(strings.Join(r.Files, ", "))+"\n")
 	}
-	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), verdict(r))
+	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), sourcesTable(r.Sources), verdict(r))
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	_, _ = io.WriteString(w, strings.Join(parts, "\n")) // it writes into memory
 }
@@ -232,6 +232,16 @@ func tokensTable(tokens []config.TokenReport) string {
 			expires = t.Expires.Format(time.RFC3339)
 		}
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", visible(t.Name), orAll(t.Rights), orAll(t.Scopes), orAll(t.Fields), orAll(t.Agents), expires)
+	})
+}
+
+func sourcesTable(sources []config.SourceReport) string {
+	return table("SOURCE\tSERVER\tEVENT\tARGUMENTS\tSCOPE\tMODE\tONLY", sources, func(s config.SourceReport) string {
+		arguments := "-"
+		if s.Arguments != nil {
+			arguments = visible(string(s.Arguments))
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", s.Name, visible(s.Server), visible(s.Event), arguments, visible(s.Scope), s.Mode, orAll(s.Only))
 	})
 }
 
