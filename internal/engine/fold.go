@@ -259,7 +259,7 @@ func (s *State) close(r *Rules, trigger Trigger, d Deadline, due Time, out *Outc
 		return
 	}
 	if judge := policy.judging.Judge; judge != nil {
-		s.judgePure(r, p, judge, policy, due)
+		s.judgePure(p, judge, policy, due)
 		return
 	}
 	s.pend(p)
@@ -306,7 +306,7 @@ func (s *State) takeRequeued(r *Rules, now Time) {
 	q.Settled.Trigger, q.Settled.MayWait = TriggerRequeue, false
 	policy := r.At(now)
 	if judge := policy.judging.Judge; judge != nil {
-		s.judgePure(r, Pending{Settled: q.Settled, Members: q.Members, Recorded: true, Letters: q.Number}, judge, policy, now)
+		s.judgePure(Pending{Settled: q.Settled, Members: q.Members, Recorded: true, Letters: q.Number}, judge, policy, now)
 		return
 	}
 	s.Slot = &Slot{

@@ -282,16 +282,6 @@ func (s *teller) setting(n int, words []string) {
 	}
 }
 
-func (s *teller) override(n int, word string) {
-	s.t.Helper()
-	when, then, _ := strings.Cut(word, "=")
-	r, err := engine.ParseRoute(then)
-	if err != nil {
-		s.fail(n, "%v", err)
-	}
-	s.policy.Overrides = []engine.OverrideRule{{When: when, Then: r}}
-}
-
 func (s *teller) settings(n int, words []string) {
 	s.t.Helper()
 	set := &s.policy.Default
@@ -325,62 +315,6 @@ func (s *teller) answers(n int, to *replay.Script, words []string) {
 	for range times {
 		to.Add(s.answer(n, words))
 	}
-}
-
-func (s *teller) answer(n int, words []string) replay.Answer {
-	s.t.Helper()
-	a := replay.Answer{}
-	number := func(text string) float64 {
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			s.fail(n, "%v", err)
-		}
-		return x
-	}
-	switch words[0] {
-	case "never":
-		a.Route, a.AfterMs = engine.Skip, 1<<40
-	case "error":
-		a.Error = words[1]
-		words = words[1:]
-	default:
-		// What is no route is an answer that was not offered.
-		if err := a.Route.UnmarshalText([]byte(words[0])); err != nil {
-			a.Route = 99
-		}
-	}
-	for i := 1; i < len(words); i++ {
-		key, value, pair := strings.Cut(words[i], "=")
-		route, isRoute := engine.ParseRoute(key)
-		switch {
-		case words[i] == "after":
-			i++
-			a.AfterMs = int64(number(words[i]))
-		case words[i] == "retry-after":
-			i++
-			a.RetryAfterMs = int64(number(words[i]))
-		case words[i] == "permanent":
-			a.Permanent = true
-		case words[i] == "held":
-			a.Why = engine.WhyHeld
-		case key == "confidence":
-			c := number(value)
-			a.Confidence = &c
-		case strings.HasPrefix(key, "ask."):
-			if a.Predicates == nil {
-				a.Predicates = make(map[string]float64)
-			}
-			a.Predicates[strings.TrimPrefix(key, "ask.")] = number(value)
-		case pair && isRoute == nil:
-			if a.Probabilities == nil {
-				a.Probabilities = make(map[engine.Route]float64)
-			}
-			a.Probabilities[route] = number(value)
-		default:
-			s.fail(n, "judge: %q is unknown", words[i])
-		}
-	}
-	return a
 }
 
 // options reads KEY=VALUE words.

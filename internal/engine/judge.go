@@ -30,7 +30,7 @@ func Offer(mayWait bool) []Route {
 }
 
 // judgePure decides a window at an instant, without calls and without the slot.
-func (s *State) judgePure(r *Rules, p Pending, judge PureJudge, policy *Policy, now Time) {
+func (s *State) judgePure(p Pending, judge PureJudge, policy *Policy, now Time) {
 	set := policy.For(s.Scope)
 	w := s.window(&p.Settled, p.Members, Offer(p.Settled.MayWait && p.Settled.Waits < set.MaxWaits), set)
 	w.Now, w.bodies = now, s.bodies

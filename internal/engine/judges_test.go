@@ -3,9 +3,11 @@ package engine_test
 import (
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 
 	"attend/internal/engine"
+	"attend/internal/replay"
 )
 
 // compile knows judges by name, and overrides that look for a word in the texts
@@ -77,4 +79,71 @@ func readingJudge(w *engine.Window) engine.Answer {
 	}
 	h.Write([]byte(strings.Repeat(".", int(w.Now%7))))
 	return engine.Answer{Route: w.Offered[int(h.Sum32())%len(w.Offered)]}
+}
+
+// answer reads what a scripted judge says.
+func (s *teller) answer(n int, words []string) replay.Answer {
+	s.t.Helper()
+	a := replay.Answer{}
+	number := func(text string) float64 {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			s.fail(n, "%v", err)
+		}
+		return x
+	}
+	switch words[0] {
+	case "never":
+		a.Route, a.AfterMs = engine.Skip, 1<<40
+	case "error":
+		a.Error = words[1]
+		words = words[1:]
+	default:
+		// What is no route is an answer that was not offered.
+		if err := a.Route.UnmarshalText([]byte(words[0])); err != nil {
+			a.Route = 99
+		}
+	}
+	for i := 1; i < len(words); i++ {
+		key, value, pair := strings.Cut(words[i], "=")
+		route, isRoute := engine.ParseRoute(key)
+		switch {
+		case words[i] == "after":
+			i++
+			a.AfterMs = int64(number(words[i]))
+		case words[i] == "retry-after":
+			i++
+			a.RetryAfterMs = int64(number(words[i]))
+		case words[i] == "permanent":
+			a.Permanent = true
+		case words[i] == "held":
+			a.Why = engine.WhyHeld
+		case key == "confidence":
+			c := number(value)
+			a.Confidence = &c
+		case strings.HasPrefix(key, "ask."):
+			if a.Predicates == nil {
+				a.Predicates = make(map[string]float64)
+			}
+			a.Predicates[strings.TrimPrefix(key, "ask.")] = number(value)
+		case pair && isRoute == nil:
+			if a.Probabilities == nil {
+				a.Probabilities = make(map[engine.Route]float64)
+			}
+			a.Probabilities[route] = number(value)
+		default:
+			s.fail(n, "judge: %q is unknown", words[i])
+		}
+	}
+	return a
+}
+
+func (s *teller) override(n int, word string) {
+	s.t.Helper()
+	when, then, _ := strings.Cut(word, "=")
+	r, err := engine.ParseRoute(then)
+	if err != nil {
+		s.fail(n, "%v", err)
+	}
+	s.policy.Overrides = []engine.OverrideRule{{When: when, Then: r}}
 }

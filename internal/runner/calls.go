@@ -198,8 +198,8 @@ func (r *Runner) take(o outcome) {
 	}
 	if o.gathered != nil {
 		o.call.gathered = o.gathered
-		for _, t := range o.gathered.failed {
-			r.log.Warn(t.Name, "scope", o.scope.name, "window", o.call.window, "message", t.Message)
+		for i := range o.gathered.failed {
+			o.gathered.failed[i].log(r.log, o.scope.name, o.call.window)
 		}
 	} else {
 		o.call.result = &o

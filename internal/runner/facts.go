@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +31,24 @@ type gathered struct {
 	predicates []engine.Predicate
 	images     []judge.Image
 	refs       []engine.ImageRef // of the images, in their order
-	failed     []engine.Trace
+	failed     []hookTrace
+}
+
+// hookTrace is the trace of a hook that brought nothing, or not all.
+type hookTrace struct{ engine.Trace }
+
+// Names of such traces.
+const (
+	contextFailed = "contextFailed"
+	captureFailed = "captureFailed"
+)
+
+func (t *hookTrace) log(log *slog.Logger, scope, window string) {
+	if t.Name == captureFailed {
+		log.Warn("captureFailed", "scope", scope, "window", window, "message", t.Message)
+		return
+	}
+	log.Warn("contextFailed", "scope", scope, "window", window, "message", t.Message)
 }
 
 // begin starts the judge call that is due, once it has a place and what the
@@ -53,7 +71,7 @@ func (r *Runner) begin(ctx context.Context, s *scope) []engine.Step {
 	c.begun = true
 	var steps []engine.Step
 	for i := range c.gathered.failed {
-		steps = append(steps, engine.Step{Kind: engine.StepTrace, Window: c.window, Trace: &c.gathered.failed[i]})
+		steps = append(steps, engine.Step{Kind: engine.StepTrace, Window: c.window, Trace: &c.gathered.failed[i].Trace})
 	}
 	start.Call.Predicates, start.Call.Images = c.gathered.predicates, c.gathered.refs
 	if r.opt.Record {
@@ -103,25 +121,24 @@ func (r *Runner) gatherContext(ctx context.Context, scope string, set *engine.Se
 	if r.opt.Context == nil {
 		return got
 	}
-	const trace = "contextFailed"
 	begun := time.Now()
 	brought, err := fetch(ctx, "contextTimeoutMs", set.ContextTimeoutMs, func(ctx context.Context) (judge.Context, error) {
 		return r.opt.Context(ctx, scope)
 	})
 	if err != nil { // what it brought beside the error counts
-		got.fail(trace, err, time.Since(begun))
+		got.fail(contextFailed, err, time.Since(begun))
 	}
 	if got.facts, err = checkFacts(brought.Facts); err != nil {
-		got.fail(trace, err, time.Since(begun))
+		got.fail(contextFailed, err, time.Since(begun))
 	}
 	if n := len(brought.Predicates); n > maxPredicates {
-		got.fail(trace, fmt.Errorf("the context hook asks %d questions: at most %d", n, maxPredicates), time.Since(begun))
+		got.fail(contextFailed, fmt.Errorf("the context hook asks %d questions: at most %d", n, maxPredicates), time.Since(begun))
 		return got
 	}
 	asked := slices.Clone(set.Predicates)
 	for _, p := range brought.Predicates {
 		if slices.ContainsFunc(asked, func(q engine.Predicate) bool { return q.Name == p.Name }) {
-			got.fail(trace, fmt.Errorf("the context hook asks %q, which is asked already: its question is left out", p.Name), time.Since(begun))
+			got.fail(contextFailed, fmt.Errorf("the context hook asks %q, which is asked already: its question is left out", p.Name), time.Since(begun))
 			continue
 		}
 		asked = append(asked, p)
@@ -143,7 +160,7 @@ func (r *Runner) gatherImages(ctx context.Context, scope string, set *engine.Set
 		refs, err = checkImages(images)
 	}
 	if err != nil {
-		got.fail("captureFailed", err, time.Since(begun))
+		got.fail(captureFailed, err, time.Since(begun))
 		return got
 	}
 	got.images, got.refs = images, refs
@@ -177,10 +194,10 @@ func fetch[T any](ctx context.Context, name string, ms int64, ask func(context.C
 
 // fail leaves the trace of a hook that brought nothing, or not all.
 func (g *gathered) fail(name string, err error, took time.Duration) {
-	g.failed = append(g.failed, engine.Trace{
+	g.failed = append(g.failed, hookTrace{engine.Trace{
 		Name: name, Message: engine.Shorten(engine.EscapeLine(err.Error()), maxMessage),
 		Fields: map[string]string{"tookMs": fmt.Sprint(took.Milliseconds())},
-	})
+	}})
 }
 
 // checkFacts refuses what cannot stand in the log as facts.
