@@ -111,6 +111,9 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 		Status: resp.StatusCode, Header: resp.Header,
 		RequestID: requestID(resp.Header), RetryAfter: retryAfter(resp.Header, time.Now()),
 	}
+	if scrub([]byte(out.RequestID), r.Header) != out.RequestID {
+		out.RequestID = "" // the host calls its request by the key that it was sent
+	}
 	most := cmp.Or(r.MaxBody, MaxBody)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	out.Body = body[:min(len(body), most)]

@@ -242,7 +242,7 @@ func TestModel(t *testing.T) {
 	for name, want := range map[string]string{
 		"jev-1.13.0":            "jev-1.13.0",
 		"m " + key + "\nforged": "m [key]\\nforged",
-		"m\xff":                 "m\uFFFD",
+		"m\xff":                 `m\ufffd`,
 	} {
 		if got := Model(name, key); got != want {
 			t.Errorf("%q is shown as %q, want %q", name, got, want)
