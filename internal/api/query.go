@@ -97,6 +97,19 @@ func (q *query) number(name string, def, low, high int) int {
 }
 
 // limit returns how many items a page may hold.
+// flag returns a parameter that stands for yes by being there.
+func (q *query) flag(name string) bool {
+	switch v := q.one(name); {
+	case len(q.values[name]) == 0 || v == "false":
+		return false
+	case v == "" || v == "true":
+		return true
+	default:
+		q.fail("%s is %q: must be true or false", name, v)
+		return false
+	}
+}
+
 func (q *query) limit() int { return q.number("limit", defaultLimit, 1, maxLimit) }
 
 // maxGlobs bounds how many scope patterns each item is compared with.

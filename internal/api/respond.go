@@ -33,6 +33,7 @@ const (
 	codeStage        = "notRequeueable"
 	codeWaiting      = "tooManyWaits"
 	codeStreams      = "tooManyStreams"
+	codeSilences     = "tooManySilences"
 	codeUnavailable  = "unavailable"
 	codeInternal     = "internal"
 )

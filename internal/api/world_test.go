@@ -19,6 +19,7 @@ import (
 	"attend/internal/api"
 	"attend/internal/engine"
 	"attend/internal/feed"
+	"attend/internal/silences"
 	"attend/internal/store"
 	"attend/internal/store/memory"
 )
@@ -72,7 +73,8 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	}
 	handlers, err := api.New(api.Options{
 		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers, Sources: w,
-		Streams: w.streams, Fields: w.fields, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Silences: silences.New(log, w.store.Now),
+		Streams:  w.streams, Fields: w.fields, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

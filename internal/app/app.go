@@ -32,6 +32,7 @@ import (
 	"attend/internal/ingest"
 	"attend/internal/retention"
 	"attend/internal/runner"
+	"attend/internal/silences"
 	"attend/internal/source"
 	"attend/internal/store"
 )
@@ -59,6 +60,7 @@ type App struct {
 	tokens    *access.Tokens
 	webhooks  webhooks
 	sources   *source.Service
+	silences  *silences.Service
 	server    *http.Server
 
 	stopping chan struct{} // closed when the daemon begins to stop

@@ -102,6 +102,7 @@ func TestDocument_IsWhatTheDaemonDoes(t *testing.T) {
 		"Fields":                driveField,
 		"access":                driveAccess,
 		"sources":               driveSources,
+		"silences":              driveSilences,
 	} {
 		t.Run(name, func(t *testing.T) { maps.Copy(seen, drive(t).seen) })
 	}

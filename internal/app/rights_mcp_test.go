@@ -66,6 +66,7 @@ func toolRows(decision string) map[string]rpcRow {
 		"attend_flush":     {right: "ingest", params: `{"scope":"chat:2"}`, elsewhere: "scope"},
 		"attend_scopes":    {right: "read", params: `{}`},
 		"attend_decision":  {right: "read", params: fmt.Sprintf(`{"id":%q}`, decision), elsewhere: "refused"},
+		"attend_silence":   {right: "admin", params: `{"scope":"chat:9","forMs":60000,"why":"to see who may"}`, elsewhere: "scope"},
 		"field_register":   op("ingest", `{"id":"kelp","role":"cook"}`, "", "agent"),
 		"field_deregister": op("ingest", `{"id":"kelp"}`, "", "agent"),
 		"field_write":      op("ingest", `{"agent":"kelp","entry":{},`+why+`}`, "", "agent"),

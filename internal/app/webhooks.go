@@ -88,7 +88,7 @@ func (a *App) principal(name string) (mcpserve.Caller, bool) {
 // tool itself.
 func callerFor(p *access.Principal) mcpserve.Caller {
 	return mcpserve.Caller{
-		Name: p.Name, May: p.May, Revoked: p.Revoked(),
+		Name: p.Name, May: p.May, MayAll: p.MayAll, Revoked: p.Revoked(),
 		Fields: fields.Access{MayField: p.MayField, MayAgent: p.SpeaksFor()},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"attend/internal/ingest"
 	"attend/internal/mcpserve"
 	"attend/internal/runner"
+	"attend/internal/silences"
 )
 
 // mount makes the adapters and adds their routes.
@@ -33,6 +34,7 @@ func (a *App) mount(r chi.Router) error {
 	if err != nil {
 		return err
 	}
+	a.silences = silences.New(a.store, a.store.Now)
 	if err := a.buildSources(); err != nil {
 		return err
 	}
@@ -43,6 +45,7 @@ func (a *App) mount(r chi.Router) error {
 		Marks:     a.runner,
 		Consumers: a.consumers,
 		Sources:   sourceViews{a},
+		Silences:  a.silences,
 		Streams:   streams,
 		Fields:    a.fields,
 		Stopping:  a.stopping,
@@ -61,6 +64,7 @@ func (a *App) mount(r chi.Router) error {
 		Streams:    streams,
 		Push:       pusher{a.ingest},
 		Flush:      handlers,
+		Silences:   a.silences,
 		Scopes:     toolViews{scopeViews{a.runner}},
 		Fields:     a.fields,
 		Logger:     a.log,

@@ -29,12 +29,12 @@ var layers = []layer{
 		"vocabulary", "cursors, problems, rights, conditions and commands are the same words wherever they are met",
 		[]string{
 			"internal/access", "internal/expr", "internal/feed", "internal/fields", "internal/guard", "internal/problem",
-			"internal/program", "internal/judge/wire",
+			"internal/program", "internal/silences", "internal/judge/wire",
 		},
 	},
 	{
 		"services", "what goes on behind an adapter, when nobody calls, is held and tested without it",
-		[]string{"internal/mcpserve/webhook", "internal/judge/rules"},
+		[]string{"internal/mcpserve/webhook", "internal/judge/rules", "internal/ingest/hooks"},
 	},
 	{
 		"adapters", "an adapter that knows another cannot be replaced or tested alone: it says what it needs in a small interface of its own",

@@ -36,7 +36,7 @@ func (s *State) Propose(r *Rules, now Time) Proposal {
 		if !c.Recorded {
 			c.Settled.SettledAt = max(now, s.Time)
 			st := c.Settled
-			p.Steps = append(p.Steps, Step{Kind: StepSettled, Window: st.Window, Settled: &st})
+			p.Steps = append(p.Steps, Step{Kind: StepSettled, Window: st.Window, ID: st.Silence, Settled: &st})
 		}
 		switch {
 		case c.Verdict != nil:

@@ -68,7 +68,7 @@ const (
 type Step struct {
 	Kind   StepKind `json:"kind"`
 	Window string   `json:"window,omitempty"` // window id, where the step concerns one
-	ID     string   `json:"id,omitempty"`     // decision or dead letter id, for look-up by id
+	ID     string   `json:"id,omitempty"`     // of a decision, dead letter or silence, for look-up by id; of a settled one, of the silence that covers it
 	Route  Route    `json:"route,omitempty"`  // of a decision
 
 	Settled    *Settled    `json:"settled,omitempty"`

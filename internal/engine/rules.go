@@ -160,6 +160,27 @@ func (r *Rules) Policies() []Record {
 // Silences returns every silence known.
 func (r *Rules) Silences() []Silence { return slices.Clone(r.silences) }
 
+// Silence returns one, as far as it is known.
+func (r *Rules) Silence(id string) (Silence, bool) {
+	i := slices.IndexFunc(r.silences, func(o Silence) bool { return o.ID == id })
+	if i < 0 {
+		return Silence{}, false
+	}
+	return r.silences[i], true
+}
+
+// SilencesOf returns those that may cover windows of a scope that close at an
+// instant.
+func (r *Rules) SilencesOf(scope string, at Time) []Silence {
+	var found []Silence
+	for i := range r.silences {
+		if s := &r.silences[i]; s.Since < at && at < s.Until && Glob(s.Scope, scope) {
+			found = append(found, *s)
+		}
+	}
+	return found
+}
+
 // At returns the policy in force for what is due at an instant: the newest
 // with a stamp before it, else the oldest. A record of the same instant comes
 // after what is due, and who folds the log again knows it from the start.

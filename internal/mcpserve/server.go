@@ -34,6 +34,7 @@ import (
 const (
 	RightRead   = access.Read   // events/*, attend_wait, attend_scopes, attend_decision, and what only looks at a Field
 	RightIngest = access.Ingest // attend_push, attend_flush, and what changes a Field
+	RightAdmin  = access.Admin  // attend_silence
 )
 
 // Caller is who sent a request.
@@ -42,6 +43,9 @@ type Caller struct {
 	// May tells whether the caller has a right in a scope, or, for the scope
 	// "", whether it has the right at all. Nil grants everything.
 	May func(right, scope string) bool
+	// MayAll tells whether it has a right in every scope that a pattern matches.
+	// Nil grants everything.
+	MayAll func(right, pattern string) bool
 	// Fields says which Fields the caller may use, and for which agents it may
 	// speak there.
 	Fields fields.Access
@@ -51,6 +55,10 @@ type Caller struct {
 }
 
 func (c *Caller) may(right, scope string) bool { return c.May == nil || c.May(right, scope) }
+
+func (c *Caller) mayAll(right, pattern string) bool {
+	return c.MayAll == nil || c.MayAll(right, pattern)
+}
 
 // visible is what the caller may read, as a filter takes it.
 func (c *Caller) visible() func(scope string) bool {
@@ -110,6 +118,7 @@ type Options struct {
 	Push       Pusher
 	Flush      Flusher
 	Scopes     Scopes
+	Silences   Silencer // nil: attend_silence is not offered
 	Fields     Fields   // nil: their tools and event types are not offered
 	Webhooks   Webhooks // nil: delivery by webhook is not offered
 	Logger     *slog.Logger
@@ -247,6 +256,9 @@ func (s *Server) newSDK() (http.Handler, error) {
 	})
 	server.AddReceivingMiddleware(complete, advertise)
 	tools := []*tool{s.waitTool(), s.pushTool(), s.flushTool(), s.scopesTool(), s.decisionTool()}
+	if s.opts.Silences != nil {
+		tools = append(tools, s.silenceTool())
+	}
 	for _, t := range append(tools, s.fieldTools()...) {
 		if err := s.addTool(server, t); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ type metrics struct {
 	openWindows  prometheus.Gauge
 	scopes       prometheus.Gauge
 	settles      *prometheus.CounterVec
+	silenced     prometheus.Counter
 	lag          prometheus.Histogram
 	windowEvents prometheus.Histogram
 	shed         *prometheus.CounterVec
@@ -35,6 +36,7 @@ func newMetrics(reg prometheus.Registerer, judges []string) *metrics {
 		openWindows: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_open_windows", Help: "Scopes in memory whose open window holds at least one event."}),
 		scopes:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_scopes_in_memory", Help: "Scopes whose state is in memory."}),
 		settles:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_settles_total", Help: "Windows settled, by reason."}, []string{"reason"}),
+		silenced:    prometheus.NewCounter(prometheus.CounterOpts{Name: "attend_silenced_windows_total", Help: "Windows that a silence kept from the judge."}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "attend_settle_lag_seconds", Help: "Time from the instant at which a window was due to the settle.",
 			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
@@ -59,7 +61,7 @@ func newMetrics(reg prometheus.Registerer, judges []string) *metrics {
 	}
 	reg.MustRegister(m.openWindows, m.scopes, m.settles, m.lag, m.windowEvents, m.shed, m.calls, m.callSeconds, m.tokens,
 		m.decisions, m.deadLetters, m.diverged, m.ignored, m.forgotten, m.behind, m.shardsOwned, m.takeovers)
-	reg.MustRegister(m.deliveries)
+	reg.MustRegister(m.deliveries, m.silenced)
 	for _, reason := range engine.Reasons() {
 		m.settles.WithLabelValues(string(reason))
 	}
@@ -84,6 +86,9 @@ func (m *metrics) observe(rec *engine.Record) {
 	switch st.Kind { //nolint:exhaustive // the others have no metric of their own
 	case engine.StepSettled:
 		m.settles.WithLabelValues(string(st.Settled.Reason)).Inc()
+		if st.Settled.Silence != "" {
+			m.silenced.Inc()
+		}
 		m.lag.Observe(float64(max(rec.Stamp-st.Settled.Due, 0)) / 1000)
 		m.windowEvents.Observe(float64(len(st.Settled.Events)))
 	case engine.StepFailed:

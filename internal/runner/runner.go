@@ -150,6 +150,9 @@ func New(opt Options) *Runner {
 	r.shards.init()
 	r.saving.done = make(chan saved, 1)
 	r.policy.Store(r.rules.Latest())
+	opt.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "attend_silences_active", Help: "Silences that have not ended.",
+	}, r.activeSilences))
 	return r
 }
 

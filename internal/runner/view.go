@@ -19,7 +19,9 @@ type ScopeView struct {
 	Held    *HeldView    `json:"held"`
 	Judging *JudgingView `json:"judging"`
 	Lanes   *LanesView   `json:"lanes"`
-	Policy  uint32       `json:"policy"` // the number of the policy in force
+	// Silences are those in force that cover windows of the scope, or some.
+	Silences []SilenceView `json:"silences"`
+	Policy   uint32        `json:"policy"` // the number of the policy in force
 }
 
 // OpenView is the open window.
@@ -71,6 +73,17 @@ type LaneView struct {
 	Since   *engine.Time `json:"since"`   // of the running attempt
 	RetryAt *engine.Time `json:"retryAt"` // of the next one
 	Error   string       `json:"error,omitempty"`
+}
+
+// SilenceView is a silence in force.
+type SilenceView struct {
+	ID           string       `json:"id"`
+	Event        *string      `json:"event"` // glob over the names that it covers; null for all
+	IncludeFlush bool         `json:"includeFlush"`
+	Since        engine.Time  `json:"since"`
+	Until        *engine.Time `json:"until"` // null for one without an end
+	Who          string       `json:"who"`
+	Why          string       `json:"why"`
 }
 
 // Scope returns what a scope holds; one that was never heard of holds nothing.
@@ -151,7 +164,9 @@ func (r *Runner) view(ctx context.Context, name string) (viewed, error) {
 	r.mu.RUnlock()
 	row, err := r.store.LoadState(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return viewed{ScopeView: ScopeView{Scope: name, Policy: r.Policy().Number}}, nil
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		return viewed{ScopeView: r.empty(name)}, nil
 	}
 	if err != nil {
 		return viewed{}, fmt.Errorf("read the state of %q: %w", name, err)
@@ -167,7 +182,7 @@ func (r *Runner) view(ctx context.Context, name string) (viewed, error) {
 }
 
 func (r *Runner) show(st *engine.State) viewed {
-	v := viewed{ScopeView: ScopeView{Scope: st.Scope, Policy: r.rules.Latest().Number}}
+	v := viewed{ScopeView: r.empty(st.Scope)}
 	if n := len(st.Open.Events); n > 0 || st.Open.Dropped > 0 || st.Open.Gap {
 		o := &OpenView{Events: n, Bytes: st.Open.Bytes, Dropped: st.Open.Dropped, Gap: st.Open.Gap, Deadlines: []DeadlineView{}}
 		for i := range st.Open.Events {

@@ -1,0 +1,90 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"attend/internal/silences"
+)
+
+// silenced is what the tests look at of a silence.
+type silenced struct {
+	ID, Scope, Who, Why string
+	Since, Until        int64
+	Active              bool
+	EndedBy             *string
+	Hid                 struct{ Windows, Events int }
+}
+
+// driveSilences brings about every answer of the routes of silences.
+func driveSilences(t *testing.T) *contract {
+	d := run(t, []string{"ATTEND_TOKEN=" + everyRight}, "--config", writeConfig(t, `tokens:
+- {name: reader, token: token-of-reader-long-enough, rights: [read]}
+- {name: elsewhere, token: token-of-elsewhere-long-enough, rights: [ingest, read, admin], scopes: ["other:*"]}
+`))
+	c := hold(d)
+	var made silenced
+	d.ask(http.MethodPost, "/v1/silences", `{"scope":"chat:*","event":"build.*","forMs":3600000,"why":"the deploy"}`).want(http.StatusCreated, &made)
+	d.ask(http.MethodGet, "/v1/scopes/chat:1", "").want(http.StatusOK, nil)
+	one := "/v1/silences/" + made.ID
+	for _, r := range []struct {
+		method, path, body, caller string
+		status                     int
+		code                       string
+	}{
+		{http.MethodGet, "/v1/silences?all&limit=10", "", "reader", 200, ""},
+		{http.MethodGet, "/v1/silences?all=yes", "", "reader", 400, "invalidParameter"},
+		{http.MethodGet, "/v1/silences", "", "nobody", 401, "unauthorized"},
+		{http.MethodGet, one, "", "reader", 200, ""},
+		{http.MethodGet, one + "?x=1", "", "reader", 400, "invalidParameter"},
+		{http.MethodGet, one, "", "elsewhere", 404, "notFound"},
+		{http.MethodGet, one, "", "nobody", 401, "unauthorized"},
+		{http.MethodDelete, one, "", "reader", 403, "forbidden"},
+		{http.MethodDelete, one, "", "elsewhere", 404, "notFound"},
+		{http.MethodDelete, one, "", "nobody", 401, "unauthorized"},
+		{http.MethodDelete, one + "?x=1", "", "", 400, "invalidParameter"},
+		{http.MethodDelete, one, "", "", 200, ""},
+		{http.MethodPost, "/v1/silences", `{}`, "nobody", 401, "unauthorized"},
+		{http.MethodPost, "/v1/silences", `{}`, "reader", 403, "forbidden"},
+		{http.MethodPost, "/v1/silences?x=1", `{}`, "", 400, "invalidParameter"},
+		{http.MethodPost, "/v1/silences", `{"scope":"chat:*"}`, "", 400, "invalidBody"},
+		{http.MethodPost, "/v1/silences", `{"scope":"*","forMs":1,"why":"x"}`, "elsewhere", 403, "forbidden"},
+		{http.MethodPost, "/v1/silences", `{"scope":"` + strings.Repeat("x", 70_000) + `"}`, "", 413, "bodyTooLarge"},
+	} {
+		got := d.ask(r.method, r.path, r.body, as(r.caller))
+		if r.code == "" {
+			got.want(r.status, nil)
+		} else {
+			got.problem(r.status, r.code)
+		}
+	}
+	d.ask(http.MethodPost, "/v1/silences", `x`, header("Content-Type", "text/plain")).problem(415, "unsupportedMediaType")
+	for i := range silences.MaxActive {
+		d.ask(http.MethodPost, "/v1/silences", fmt.Sprintf(`{"scope":"n:%d","forMs":3600000,"why":"many"}`, i)).want(http.StatusCreated, nil)
+	}
+	d.ask(http.MethodPost, "/v1/silences", `{"scope":"one","forMs":1,"why":"too many"}`).problem(409, "tooManySilences")
+	d.ask(http.MethodGet, "/v1/silences", "", as("writer")).problem(401, "unauthorized")
+	return c
+}
+
+// as sends a request as a caller of the tests; "" is who has every right.
+func as(caller string) func(*http.Request) {
+	if caller == "" {
+		return func(*http.Request) {}
+	}
+	return sayWho(caller)
+}
+
+// writeConfig writes an attend.yaml, and returns its path.
+func writeConfig(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "attend.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
