@@ -126,6 +126,7 @@ func (a *API) routes() []route {
 		{http.MethodGet, "/v1/scopes/{scope}", access.Read, a.showScope},
 		{http.MethodGet, "/v1/deadletters", access.Read, a.listDeadLetters},
 		{http.MethodGet, "/v1/deadletters/{id}", access.Read, a.showDeadLetter},
+		{http.MethodPost, "/v1/deadletters/requeue", access.Admin, a.requeueMany},
 		{http.MethodPost, "/v1/deadletters/{id}/requeue", access.Admin, a.requeue},
 		{http.MethodGet, "/v1/consumers", access.Read, a.listConsumers},
 		{http.MethodGet, "/v1/consumers/{name}", access.Read, a.showConsumer},

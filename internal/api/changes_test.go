@@ -287,3 +287,80 @@ func TestConsumers(t *testing.T) {
 	w.get("/v1/consumers/a%2F1").problem(http.StatusNotFound, "notFound")
 	w.do(http.MethodDelete, "/v1/consumers/a%2F1", "").problem(http.StatusNotFound, "notFound")
 }
+
+// undelivered puts a dead letter of stage sink into the log and returns its id.
+func (w *world) undelivered(scope, window string, decision *engine.Decision) string {
+	w.t.Helper()
+	id := engine.DeadLetterID(window, engine.StageSink, 1)
+	w.step(scope, engine.Step{Kind: engine.StepDeadLetter, Window: window, ID: id, DeadLetter: &engine.DeadLetter{
+		ID: id, Kind: "deadLetter", Stage: engine.StageSink, Scope: scope, WindowID: window, Message: "gone", Attempts: 5, At: 5000, Number: 1, Decision: decision,
+	}})
+	return id
+}
+
+// A dead letter of stage sink has its decision delivered again, where a sink
+// takes its route.
+func TestRequeue_OfASink(t *testing.T) {
+	w := newWorld(t)
+	id := w.undelivered("chat:1", "w1", &engine.Decision{ID: "w1", Route: engine.Queue})
+	lost := w.undelivered("chat:1", "w2", nil)
+	if detail := w.do(http.MethodPost, "/v1/deadletters/"+id+"/requeue", "").problem(http.StatusConflict, "notRequeueable"); !strings.Contains(detail, "no sink takes the route queue") {
+		t.Errorf("detail %q", detail)
+	}
+	w.do(http.MethodPost, "/v1/deadletters/"+lost+"/requeue", "").problem(http.StatusConflict, "expired")
+	w.step("", engine.Step{Kind: engine.StepPolicy, Policy: &engine.Policy{Number: 7, Default: engine.Defaults(), Sinks: map[engine.Route]string{engine.Queue: "agent"}}})
+	w.do(http.MethodPost, "/v1/deadletters/"+id+"/requeue", "").want(http.StatusAccepted, new(any))
+	steps := w.requeues("w1")
+	if len(steps) != 1 || steps[0].Step.Requeue.Stage != engine.StageSink || steps[0].Step.Requeue.Route != engine.Queue || steps[0].Step.Requeue.Position != 1 {
+		t.Errorf("requeues %+v", steps)
+	}
+}
+
+// A filter selects dead letters by scope, stage and time, a page at a time, and
+// each is requeued once.
+func TestRequeueMany(t *testing.T) {
+	w := newWorld(t)
+	w.step("", engine.Step{Kind: engine.StepPolicy, Policy: &engine.Policy{Number: 7, Default: engine.Defaults(), Sinks: map[engine.Route]string{engine.Queue: "agent"}}})
+	var all []string
+	for i := range 5 {
+		all = append(all, w.undelivered(fmt.Sprint("chat:", i), fmt.Sprint("w", i), &engine.Decision{ID: fmt.Sprint("w", i), Route: engine.Queue}))
+	}
+	w.undelivered("chat:9", "w9", nil)
+	w.letter("chat:1", "j1", &engine.Settled{Window: "j1", Events: []engine.Position{w.event("chat:1", "e1", "", "")}}, 1)
+	type answer struct {
+		Requeued []struct{ ID, Scope, WindowID string }
+		Skipped  int
+		Cursor   string
+		More     bool
+	}
+	ask := func(body string) (a answer) {
+		t.Helper()
+		w.do(http.MethodPost, "/v1/deadletters/requeue", body).want(http.StatusAccepted, &a)
+		return a
+	}
+	if a := ask(`{"scope":"chat:1","stage":"sink"}`); len(a.Requeued) != 1 || a.Requeued[0].ID != all[1] || a.Skipped != 0 || a.More {
+		t.Errorf("one scope: %+v", a)
+	}
+	if a := ask(`{"before":5000}`); len(a.Requeued) != 1 || a.Requeued[0].WindowID != "j1" || a.Skipped != 0 { // made at 0
+		t.Errorf("by time: %+v", a)
+	}
+	w.do(http.MethodPost, "/v1/deadletters/requeue", `{"limit":1001}`).problem(http.StatusBadRequest, "invalidParameter")
+	w.do(http.MethodPost, "/v1/deadletters/requeue", `{"stage":"ear"}`).problem(http.StatusBadRequest, "invalidParameter")
+	var got []string
+	a := ask(`{"stage":"sink","limit":2}`)
+	for pages := 1; ; pages++ {
+		for _, r := range a.Requeued {
+			got = append(got, r.ID)
+		}
+		if !a.More || pages > 9 {
+			break
+		}
+		a = ask(fmt.Sprintf(`{"stage":"sink","limit":2,"after":%q}`, a.Cursor))
+	}
+	if diff := cmp.Diff([]string{all[0], all[2], all[3], all[4]}, got); diff != "" {
+		t.Errorf("requeued (-want +got):\n%s", diff)
+	}
+	if a := ask(`{}`); len(a.Requeued) != 0 || a.Skipped != 7 {
+		t.Errorf("all that is left: %+v", a)
+	}
+}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -21,8 +20,9 @@ type deadLetterPage struct {
 // listDeadLetters answers GET /v1/deadletters: oldest first, from the oldest
 // kept unless `after` says otherwise.
 func (a *API) listDeadLetters(w http.ResponseWriter, r *http.Request) error {
-	q := parseQuery(r, "scope", "after", "limit")
+	q := parseQuery(r, "scope", "stage", "after", "limit")
 	filter, limit, after := q.filter(r.Context()), q.limit(), q.one("after")
+	filter.Stages = q.stages()
 	if q.err != nil {
 		return q.err
 	}
@@ -67,80 +67,4 @@ func (a *API) findDeadLetter(r *http.Request, right string) (*engine.Record, err
 		return nil, unknown(store.ErrNotFound, store.ErrNotFound, "dead letter", id)
 	}
 	return &steps[0], nil
-}
-
-// requeued is the answer to a requeue.
-type requeued struct {
-	ID       string      `json:"id"` // of the dead letter
-	Scope    string      `json:"scope"`
-	WindowID string      `json:"windowId"` // under which the window is judged again
-	At       engine.Time `json:"at"`       // when it was requeued
-}
-
-// requeue answers POST /v1/deadletters/{id}/requeue: the window is judged
-// again, alone and under its own id, as soon as the judge slot is free. A dead
-// letter is requeued once: asking again gives the same answer.
-func (a *API) requeue(w http.ResponseWriter, r *http.Request) error {
-	record, err := a.findDeadLetter(r, access.Admin)
-	if err != nil {
-		return err
-	}
-	letter := record.Step.DeadLetter
-	answer := requeued{ID: letter.ID, Scope: record.Scope, WindowID: letter.WindowID}
-	before, err := a.requeuedAt(r.Context(), letter)
-	if err != nil {
-		return err
-	}
-	if before != 0 {
-		answer.At = before
-		return writeJSON(w, http.StatusAccepted, answer)
-	}
-	if err := a.checkRequeue(r.Context(), letter); err != nil {
-		return err
-	}
-	receipts, err := a.Log.Append(r.Context(), store.Entry{Scope: record.Scope, Steps: []engine.Step{{
-		Kind: engine.StepRequeue, Window: letter.WindowID, Requeue: &engine.Requeue{
-			DeadLetter: letter.ID, Number: letter.Number, Settled: *letter.Settled, Members: letter.Members,
-		},
-	}}})
-	if err == nil {
-		err = receipts[0].Err
-	}
-	if err != nil {
-		return store.Describe("append a requeue", err)
-	}
-	answer.At = receipts[0].Stamp
-	return writeJSON(w, http.StatusAccepted, answer)
-}
-
-// requeuedAt returns when the dead letter was requeued, 0 when it was not.
-func (a *API) requeuedAt(ctx context.Context, letter *engine.DeadLetter) (engine.Time, error) {
-	steps, err := a.Log.Steps(ctx, store.StepQuery{Window: letter.WindowID, Kinds: []engine.StepKind{engine.StepRequeue}, Limit: maxStory})
-	if err != nil {
-		return 0, fmt.Errorf("read requeues of window %s: %w", letter.WindowID, err)
-	}
-	for i := range steps {
-		if q := steps[i].Step.Requeue; q != nil && q.DeadLetter == letter.ID {
-			return steps[i].Stamp, nil
-		}
-	}
-	return 0, nil
-}
-
-// checkRequeue refuses a dead letter that cannot be judged again.
-func (a *API) checkRequeue(ctx context.Context, letter *engine.DeadLetter) error {
-	if letter.Stage != engine.StageJudge {
-		return refuse(http.StatusConflict, codeStage, "a dead letter of stage %s cannot be requeued by this version", letter.Stage)
-	}
-	if letter.Settled == nil {
-		return refuse(http.StatusConflict, codeExpired, "the dead letter does not say which events its window held")
-	}
-	events, err := a.Log.Events(ctx, letter.Settled.Events)
-	if err != nil {
-		return fmt.Errorf("read the events of window %s: %w", letter.WindowID, err)
-	}
-	if gone := len(letter.Settled.Events) - len(events); gone > 0 || len(events) == 0 {
-		return refuse(http.StatusConflict, codeExpired, "%d of the window's %d events are no longer kept: it cannot be judged again", gone, len(letter.Settled.Events))
-	}
-	return nil
 }

@@ -150,6 +150,24 @@ func (q *query) filter(ctx context.Context) feed.Filter {
 	return f
 }
 
+// stages reads the stages of dead letters.
+func (q *query) stages() []string {
+	stages := q.list("stage")
+	for _, stage := range stages {
+		if err := checkStage(stage); err != nil {
+			q.fail("stage: %v", err)
+		}
+	}
+	return stages
+}
+
+func checkStage(stage string) error {
+	if slices.Contains([]string{engine.StageJudge, engine.StageSink, engine.StageWebhook}, stage) {
+		return nil
+	}
+	return fmt.Errorf("%q is no stage: want judge, sink or webhook", stage)
+}
+
 // segment returns the path's third segment, the one that names something,
 // percent-decoded once: a name may hold a slash, or what looks like an escape.
 func segment(r *http.Request) (string, error) {

@@ -281,10 +281,10 @@ func fill(path string) string {
 
 func driveDeadLetters(t *testing.T) *contract {
 	file := filepath.Join(t.TempDir(), "attend.db")
-	var judged, delivered, gone, waiting string
+	var judged, posted, gone, waiting string
 	plant(t, file, func(s *seed) {
 		judged = s.dead("dead:1", engine.StageJudge, 0)
-		delivered = s.dead("dead:2", "sink", 0)
+		posted = s.dead("dead:2", engine.StageWebhook, 0)
 		gone = s.dead("dead:3", engine.StageJudge, 1) // where the policy stands
 		waiting = s.held("held:1")
 	})
@@ -303,10 +303,17 @@ func driveDeadLetters(t *testing.T) *contract {
 		return d.ask(http.MethodPost, "/v1/deadletters/"+id+"/requeue", "")
 	}
 	requeue(judged).want(http.StatusAccepted, nil)
-	requeue(delivered).problem(http.StatusConflict, "notRequeueable")
+	requeue(posted).problem(http.StatusConflict, "notRequeueable")
 	requeue(gone).problem(http.StatusConflict, "expired")
 	requeue("none").problem(http.StatusNotFound, "notFound")
 	d.ask(http.MethodPost, "/v1/deadletters/x/requeue?x=1", "").problem(http.StatusBadRequest, "invalidParameter")
+	many := "/v1/deadletters/requeue"
+	d.ask(http.MethodPost, many, `{"scope":"dead:*","limit":2}`).want(http.StatusAccepted, nil)
+	d.ask(http.MethodPost, many, `{"stage":"ear"}`).problem(http.StatusBadRequest, "invalidParameter")
+	d.ask(http.MethodPost, many, `{"after":"x"}`).problem(http.StatusBadRequest, "invalidCursor")
+	d.ask(http.MethodPost, many, `{"scop":"x"}`).problem(http.StatusBadRequest, "invalidBody")
+	d.ask(http.MethodPost, many, `{"scope":"`+strings.Repeat("a", 65<<10)+`"}`).problem(http.StatusRequestEntityTooLarge, "bodyTooLarge")
+	d.ask(http.MethodPost, many, "scope=a", header("Content-Type", "application/x-www-form-urlencoded")).problem(http.StatusUnsupportedMediaType, "unsupportedMediaType")
 
 	driveConsumer(d)
 	d.ask(http.MethodDelete, "/v1/consumers/coder", "").want(http.StatusNoContent, nil)

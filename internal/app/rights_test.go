@@ -115,6 +115,7 @@ func rightsTable(decision, letter string) map[string]row {
 		"GET /v1/scopes/{scope}":            {right: "read", path: "/v1/scopes/chat:1", ok: 200, elsewhere: 403},
 		"GET /v1/deadletters":               {right: "read", ok: 200},
 		"GET /v1/deadletters/{id}":          {right: "read", path: "/v1/deadletters/" + letter, ok: 200, elsewhere: 404},
+		"POST /v1/deadletters/requeue":      {right: "admin", body: `{"scope":"nowhere"}`, ok: 202},
 		"POST /v1/deadletters/{id}/requeue": {right: "admin", path: "/v1/deadletters/" + letter + "/requeue", ok: 202, elsewhere: 404},
 		"GET /v1/consumers":                 {right: "read", ok: 200},
 		"GET /v1/consumers/{name}":          {right: "read", path: "/v1/consumers/none", ok: 404},

@@ -61,7 +61,7 @@ type sinks map[string]sink.Sink
 func (s sinks) Deliver(ctx context.Context, p *runner.Parcel) error {
 	to := s[p.Sink]
 	if to == nil {
-		return &sink.Error{Message: fmt.Sprintf("no sink named %q is configured", p.Sink), Never: true}
+		return &sink.Error{Message: fmt.Sprintf("no sink of the name %q is configured any more", p.Sink), Never: true}
 	}
 	body, err := json.Marshal(shown(p))
 	if err != nil {

@@ -44,6 +44,8 @@ type Filter struct {
 	Routes []engine.Route
 	// Kinds of item; empty selects decisions alone.
 	Kinds []Kind
+	// Stages of dead letters; empty selects every stage.
+	Stages []string
 	// MinConfidence, in [0, 1], leaves out decisions whose confidence is lower
 	// or unknown, but never one that the floor raised: that has to arrive
 	// whatever a model was talked into.
@@ -74,7 +76,7 @@ func (f *Filter) Match(it *Item) bool {
 		return false
 	}
 	if it.DeadLetter != nil {
-		return slices.Contains(f.Kinds, KindDeadLetter)
+		return slices.Contains(f.Kinds, KindDeadLetter) && (len(f.Stages) == 0 || slices.Contains(f.Stages, it.DeadLetter.Stage))
 	}
 	return f.matchDecision(it.Decision)
 }

@@ -37,7 +37,7 @@ type Story struct {
 	// in by the next; the last is this one.
 	Windows []string `json:"windows"`
 	// Steps is what the log tells of these windows, in order: settles, judge
-	// calls, failures, verdicts, dead letters, requeues.
+	// calls, failures, verdicts, deliveries, dead letters, requeues.
 	Steps []StoryStep `json:"steps"`
 
 	// Settled is how the window was last closed; nil when that is no longer kept.
@@ -55,6 +55,7 @@ type StoryStep struct {
 	Failed     *engine.Failed     `json:"failed,omitempty"`
 	Verdict    *StoryVerdict      `json:"verdict,omitempty"`
 	DeadLetter *engine.DeadLetter `json:"deadLetter,omitempty"`
+	Delivery   *engine.Delivery   `json:"delivery,omitempty"`
 	Trace      *engine.Trace      `json:"trace,omitempty"`
 }
 
@@ -138,9 +139,13 @@ func (r *Reader) readWindow(ctx context.Context, id string) (*window, error) {
 		case engine.StepDecision:
 			w.state, w.decided = StateDecided, step.Decision
 		case engine.StepDeadLetter:
-			w.state = StateDeadLetter
+			if step.DeadLetter.Stage == engine.StageJudge { // of any other, the decision stands
+				w.state = StateDeadLetter
+			}
 		case engine.StepRequeue:
-			w.state = StateJudging
+			if step.Requeue.Stage != engine.StageSink {
+				w.state = StateJudging
+			}
 		default:
 			// Calls, failures and traces do not end anything.
 		}
@@ -253,7 +258,7 @@ func stepOf(rec *engine.Record) StoryStep {
 	s := rec.Step
 	out := StoryStep{
 		Position: rec.Position, At: rec.Stamp, Kind: s.Kind, Window: s.Window,
-		Settled: s.Settled, Call: s.Call, Failed: s.Failed, Verdict: verdictOf(s.Verdict), Trace: s.Trace,
+		Settled: s.Settled, Call: s.Call, Failed: s.Failed, Verdict: verdictOf(s.Verdict), Delivery: s.Delivery, Trace: s.Trace,
 	}
 	if s.DeadLetter != nil {
 		letter := *s.DeadLetter
