@@ -17,6 +17,7 @@ type call struct {
 	extra    bool
 	waiting  bool      // it stands in line for a place
 	seated   bool      // it has one
+	asks     *Asks     // who is asked; nil while it has no place
 	gathered *gathered // what the hooks brought; nil while it is out
 	begun    bool      // its start is on its way into the log
 	running  bool
@@ -95,7 +96,8 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 	w, in := r.input(s.state, now)
 	in.Facts, in.Images = c.gathered.facts, c.gathered.images
 	in.Predicates = slices.Concat(in.Predicates, c.gathered.predicates)
-	ask := r.judgeFor(s.state.Slot.Policy, w)
+	c.asks = r.asks.Load() // it may be another since the hooks were asked
+	ask := r.judgeFor(c.asks, s.state.Slot.Policy, w)
 	timeout := time.Duration(s.state.Slot.TimeoutMs) * time.Millisecond
 	start := time.Now()
 	ctx, c.cancel = context.WithCancel(ctx)
@@ -147,7 +149,7 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 
 // judgeFor is the judge of the policy that the call stands in the log with: a
 // pure one for windows that an earlier judge left in the slot.
-func (r *Runner) judgeFor(number uint32, w *engine.Window) judge.Func {
+func (r *Runner) judgeFor(asks *Asks, number uint32, w *engine.Window) judge.Func {
 	policy := r.rules.Numbered(number)
 	name, pure := policy.Judge, policy.PureJudge()
 	switch {
@@ -155,8 +157,8 @@ func (r *Runner) judgeFor(number uint32, w *engine.Window) judge.Func {
 		return func(context.Context, *judge.Input) (judge.Reply, error) {
 			return judge.Reply{Answer: pure(w), Judge: engine.JudgeName{Name: name}}, nil
 		}
-	case r.judge != nil:
-		return r.judge.Judge
+	case asks.Judge != nil:
+		return asks.Judge.Judge
 	}
 	return func(context.Context, *judge.Input) (judge.Reply, error) {
 		return judge.Reply{}, &judge.Error{Class: judge.Permanent, Message: "no judge named " + name + " is configured"}

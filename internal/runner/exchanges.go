@@ -35,7 +35,7 @@ func (r *Runner) exchanges(o *outcome, name, why string) []engine.Exchange {
 		c := &calls[i]
 		c.Message = engine.Shorten(engine.EscapeLine(c.Message), maxMessage)
 		c.Prompt, c.Answer = engine.Shorten(c.Prompt, maxExchanged), engine.Shorten(c.Answer, maxExchanged)
-		if !r.opt.Record {
+		if !o.call.asks.Record {
 			c.Prompt, c.Answer = "", ""
 		}
 	}
@@ -55,7 +55,7 @@ func (m *metrics) exchanges(calls []engine.Exchange) {
 	for i := range calls {
 		c := &calls[i]
 		name, outcome := other, other
-		if slices.Contains(m.judges, c.Judge) {
+		if slices.Contains(*m.judges.Load(), c.Judge) {
 			name = c.Judge
 		}
 		if slices.Contains(m.outcomes, c.Outcome) {

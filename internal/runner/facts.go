@@ -74,7 +74,7 @@ func (r *Runner) begin(ctx context.Context, s *scope) []engine.Step {
 		steps = append(steps, engine.Step{Kind: engine.StepTrace, Window: c.window, Trace: &c.gathered.failed[i].Trace})
 	}
 	start.Call.Predicates, start.Call.Images = c.gathered.predicates, c.gathered.refs
-	if r.opt.Record {
+	if c.asks.Record {
 		start.Call.Facts = c.gathered.facts
 	}
 	return append(steps, start)
@@ -89,10 +89,13 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 		return true
 	case c.cancel != nil:
 		return false // on its way
-	case r.judge == nil || r.opt.Context == nil && r.opt.Capture == nil || r.rules.Latest().PureJudge() != nil:
+	}
+	c.asks = r.asks.Load()
+	if c.asks.Judge == nil || c.asks.Context == nil && c.asks.Capture == nil || r.rules.Latest().PureJudge() != nil {
 		c.gathered = new(gathered)
 		return true
 	}
+	asks := c.asks
 	set := r.rules.Latest().For(s.name)
 	ctx, c.cancel = context.WithCancel(ctx)
 	cancel := c.cancel
@@ -100,8 +103,8 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 		defer cancel()
 		var facts, images gathered
 		var both sync.WaitGroup
-		both.Go(func() { facts = r.gatherContext(ctx, s.name, set) })
-		both.Go(func() { images = r.gatherImages(ctx, s.name, set) })
+		both.Go(func() { facts = asks.gatherContext(ctx, s.name, set) })
+		both.Go(func() { images = asks.gatherImages(ctx, s.name, set) })
 		both.Wait()
 		got := facts
 		got.images, got.refs = images.images, images.refs
@@ -117,13 +120,13 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 	return false
 }
 
-func (r *Runner) gatherContext(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
-	if r.opt.Context == nil {
+func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
+	if a.Context == nil {
 		return got
 	}
 	begun := time.Now()
 	brought, err := fetch(ctx, "contextTimeoutMs", set.ContextTimeoutMs, func(ctx context.Context) (judge.Context, error) {
-		return r.opt.Context(ctx, scope)
+		return a.Context(ctx, scope)
 	})
 	if err != nil { // what it brought beside the error counts
 		got.fail(contextFailed, err, time.Since(begun))
@@ -147,13 +150,13 @@ func (r *Runner) gatherContext(ctx context.Context, scope string, set *engine.Se
 	return got
 }
 
-func (r *Runner) gatherImages(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
-	if r.opt.Capture == nil {
+func (a *Asks) gatherImages(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
+	if a.Capture == nil {
 		return got
 	}
 	begun := time.Now()
 	images, err := fetch(ctx, "captureTimeoutMs", set.CaptureTimeoutMs, func(ctx context.Context) ([]judge.Image, error) {
-		return r.opt.Capture(ctx, scope)
+		return a.Capture(ctx, scope)
 	})
 	var refs []engine.ImageRef
 	if err == nil {

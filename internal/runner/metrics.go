@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"attend/internal/engine"
@@ -17,7 +19,7 @@ type metrics struct {
 	calls        *prometheus.CounterVec
 	callSeconds  *prometheus.HistogramVec
 	tokens       *prometheus.CounterVec
-	judges       []string // labels of calls; others count together
+	judges       atomic.Pointer[[]string] // labels of calls; others count together
 	outcomes     []string
 	decisions    *prometheus.CounterVec
 	deadLetters  *prometheus.CounterVec
@@ -30,9 +32,9 @@ type metrics struct {
 	takeovers    prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer, judges []string) *metrics {
+func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		judges: judges, outcomes: outcomes(),
+		outcomes:    outcomes(),
 		openWindows: prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_open_windows", Help: "Scopes in memory whose open window holds at least one event."}),
 		scopes:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "attend_scopes_in_memory", Help: "Scopes whose state is in memory."}),
 		settles:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attend_settles_total", Help: "Windows settled, by reason."}, []string{"reason"}),

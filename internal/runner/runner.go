@@ -88,7 +88,7 @@ const DefaultMaxScopes = 100_000
 // Runner is the loop. It is used once.
 type Runner struct {
 	store   store.Store
-	judge   judge.Judge
+	asks    atomic.Pointer[Asks]
 	log     *slog.Logger
 	metrics *metrics
 	opt     Options
@@ -135,10 +135,11 @@ func New(opt Options) *Runner {
 		opt.MaxCalls = DefaultMaxCalls
 	}
 	r := &Runner{
-		store: opt.Store, judge: opt.Judge, log: opt.Logger, metrics: newMetrics(opt.Registerer, opt.Judges), opt: opt,
+		store: opt.Store, log: opt.Logger, metrics: newMetrics(opt.Registerer), opt: opt,
 		rules: engine.NewRules(opt.Compile), mem: newMemory(),
 		outcomes: make(chan outcome), places: places{free: opt.MaxCalls},
 	}
+	r.Reconfigure(Asks{Judge: opt.Judge, Context: opt.Context, Capture: opt.Capture, Judges: opt.Judges, Record: opt.Record})
 	if opt.LeaseTTL == 0 {
 		r.opt.LeaseTTL = 10 * time.Second
 	}

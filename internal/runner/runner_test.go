@@ -382,7 +382,7 @@ func TestRunner_FlushMarksAndScopeShows(t *testing.T) {
 			t.Fatal(err)
 		}
 		closing := "e2"
-		want := runner.ScopeView{Scope: "a", Policy: 1, Open: &runner.OpenView{
+		want := runner.ScopeView{Scope: "a", Policy: 1, Silences: []runner.SilenceView{}, Open: &runner.OpenView{
 			Events: 2, Acts: 1, Bytes: v.Open.Bytes, Since: r.Stamp,
 			Deadlines: []runner.DeadlineView{
 				{Reason: engine.ReasonClosing, At: r.Stamp + 2000, Event: &closing},
