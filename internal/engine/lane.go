@@ -250,3 +250,17 @@ func (p *Policy) checkLanes() error {
 	}
 	return nil
 }
+
+// Carrier is the position of the oldest step that carries what the scope still
+// has to deliver: it must be kept until then. ok is false when there is none.
+func (s *State) Carrier() (oldest Position, ok bool) {
+	for _, name := range LaneNames() {
+		l := s.Lane(name)
+		for i := 0; i < l.Len(); i++ {
+			if p := l.Queue[i].Position; !ok || p < oldest {
+				oldest, ok = p, true
+			}
+		}
+	}
+	return oldest, ok
+}

@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"attend/internal/engine"
@@ -12,7 +13,8 @@ import (
 // page is how many rows are read at once.
 const page = 256
 
-// names lists the events at or before a position that somebody still names. It
+// names lists the events at or before a position that somebody still names, and
+// notes the oldest step that carries what is still to be delivered. It
 // reads the rows first: a dead letter that a row already takes for written is
 // found when the dead letters are read after it, and so is a requeue.
 func (k *Keeper) names(ctx context.Context, kept store.Kept, checkpoint, upto engine.Position) ([]engine.Position, error) {
@@ -23,6 +25,7 @@ func (k *Keeper) names(ctx context.Context, kept store.Kept, checkpoint, upto en
 	if err != nil {
 		return nil, err
 	}
+	k.carrier = math.MaxInt64
 	named, err := k.liveNames(ctx, upto, at)
 	if err != nil {
 		return nil, err
@@ -93,6 +96,9 @@ func (k *Keeper) liveNames(ctx context.Context, upto engine.Position, at engine.
 				return nil, fmt.Errorf("nothing is deleted, for it is not known which events the scope %q names: %w", after, err)
 			}
 			named = append(named, state.Named(k.rules, upto, at)...)
+			if carrier, ok := state.Carrier(); ok {
+				k.carrier = min(k.carrier, carrier)
+			}
 		}
 		if len(rows) < page {
 			return named, nil
@@ -112,6 +118,9 @@ func (k *Keeper) requeued(ctx context.Context, checkpoint engine.Position) (name
 			q.After = recs[i].Position
 			if again := recs[i].Step.Requeue; again != nil {
 				named = append(named, again.Settled.Events...)
+				if again.Position > 0 {
+					k.carrier = min(k.carrier, again.Position)
+				}
 			}
 		}
 		if len(recs) < q.Limit {

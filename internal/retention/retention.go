@@ -9,6 +9,8 @@
 //   - events that a live scope's state names, or a dead letter that can be
 //     requeued: they go into the store's side table, and leave it once nobody
 //     names them;
+//   - steps behind one that carries a decision or dead letter which a sink has
+//     not taken yet;
 //   - policies and silences, by which everything is folded.
 //
 // The state of a scope of which nothing is left, in the log or to be
@@ -67,6 +69,7 @@ type Keeper struct {
 	looked  engine.Position // the head, when it was last looked what the side table may let go
 	batch   int             // positions of the next commit
 	forget  string          // scopes up to this name were looked at
+	carrier engine.Position // the oldest step that carries what is still to be delivered, as last looked for
 }
 
 // keyOfLog is what the right to shorten the log is hashed from, where many
@@ -192,6 +195,10 @@ func (k *Keeper) shorten(ctx context.Context, fence store.Fence, kept store.Kept
 	}
 	if c.Keep, err = k.names(ctx, kept, checkpoint, c.Events); err != nil {
 		return err
+	}
+	if carried := max(k.carrier-1, kept.Steps); carried < c.Steps {
+		k.log.Warn("steps are kept for longer than they are to be: what they carry is undelivered", "after", carried, "due", c.Steps)
+		c.Steps = carried
 	}
 	if moves {
 		if err := k.compact(ctx, fence, c, report); err != nil {
