@@ -24,4 +24,8 @@
 // appends the steps that Propose, StartCall, Answer and Fail give it, and
 // applies them when they come back from the log. Nothing is kept between the
 // two: an owner that crashes starts again from the log.
+//
+// A policy may have a pure judge, or overrides, that look at what events say.
+// States then keep the bodies of live windows' events, and who applies or
+// proposes fills in what is Missing first.
 package engine

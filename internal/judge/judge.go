@@ -128,7 +128,7 @@ func Failure(err error) engine.Failed {
 			f.RetryAfterMs = max(e.RetryAfter.Milliseconds(), 1)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
-		f.Why = "timeout"
+		f.Why, f.Message = outcomeTimeout, "the judge did not answer in time"
 	}
 	return f
 }

@@ -45,7 +45,7 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 	var jobs []*job
 	for len(jobs) < actLimit && len(r.order) > 0 && len(batch) < lookLimit {
 		turn := r.turn(actLimit - len(jobs))
-		if err := r.fill(ctx, nil, statesOf(turn)...); err != nil {
+		if err := r.fillScopes(ctx, turn); err != nil {
 			for _, s := range append(batch, turn...) {
 				r.look(s)
 			}
@@ -69,14 +69,6 @@ func (r *Runner) act(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	return true, nil
-}
-
-func statesOf(scopes []*scope) []*engine.State {
-	states := make([]*engine.State, len(scopes))
-	for i, s := range scopes {
-		states[i] = s.state
-	}
-	return states
 }
 
 // turn takes the scopes whose turn it is off the list. Those that are not this

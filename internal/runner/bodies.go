@@ -41,3 +41,15 @@ func (r *Runner) fill(ctx context.Context, next *engine.Record, states ...*engin
 	}
 	return nil
 }
+
+// fillScopes does so before what the clock or an answer brings.
+func (r *Runner) fillScopes(ctx context.Context, scopes []*scope) error {
+	if !r.rules.NeedsBodies() {
+		return nil // they may be very many
+	}
+	states := make([]*engine.State, len(scopes))
+	for i, s := range scopes {
+		states[i] = s.state
+	}
+	return r.fill(ctx, nil, states...)
+}

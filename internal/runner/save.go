@@ -374,7 +374,7 @@ func (r *Runner) applyNew(ctx context.Context) error {
 
 // stopCalls records that calls were broken off, or what they brought.
 func (r *Runner) stopCalls(ctx context.Context, calling []*scope) error {
-	if err := r.fill(ctx, nil, statesOf(calling)...); err != nil {
+	if err := r.fillScopes(ctx, calling); err != nil {
 		return err
 	}
 	now := engine.Time(r.now())
