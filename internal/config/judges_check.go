@@ -175,12 +175,12 @@ func (l *loader) checkLast(d *draft) {
 		}
 	}
 	if d.Type != JudgeRule && d.Type != JudgeRules && !l.lettersTaken() {
-		l.warn(d.Place, WarnNoLastResort, "%swhat %s cannot answer ends as a dead letter in the log, and nobody is told: put a {type: rule} last in judges, and onError: next before it", named(d.at), quote(d.Name))
+		l.warn(d.Place, WarnNoLastResort, "%swhat %s cannot answer ends as a dead letter in the log, and nobody is told: put a {type: rule} last in judges, and onError: next before it, or name a handler in deadLetters", named(d.at), quote(d.Name))
 	}
 }
 
 // lettersTaken reports whether anyone is told of dead letters.
-func (l *loader) lettersTaken() bool { return false }
+func (l *loader) lettersTaken() bool { return l.c.DeadLetters != nil }
 
 // finishHook checks a hook as a whole, and finds its key.
 func (l *loader) finishHook(h *hookDraft) Hook {
