@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -56,67 +58,125 @@ type Token struct {
 
 // Tokens finds principals by their tokens. It is safe for concurrent use.
 type Tokens struct {
-	sums   []Sum
-	owners []*Principal
-	timers []*time.Timer
+	mu      sync.RWMutex
+	known   []known
+	stopped bool
+}
+
+// known is a token and whom it stands for.
+type known struct {
+	Token
+	owner *Principal
+	timer *time.Timer // nil: it does not expire
 }
 
 // NewTokens makes a principal of each token, whose rights end when it expires.
 // [Tokens.Stop] must be called.
 func NewTokens(all []Token) *Tokens {
 	t := new(Tokens)
-	for i := range all {
-		p := NewPrincipal(all[i].Grant)
-		if !p.Expires.IsZero() {
-			t.timers = append(t.timers, time.AfterFunc(time.Until(p.Expires), p.revoke))
-		}
-		t.sums, t.owners = append(t.sums, all[i].Sum), append(t.owners, p)
-	}
+	t.Replace(all)
 	return t
 }
 
+// Replace puts other tokens in force. A principal whose token and grant are the
+// same goes on, with its streams; the rights of all others have ended when it
+// returns.
+func (t *Tokens) Replace(all []Token) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.known
+	t.known = make([]known, len(all))
+	for i := range all {
+		if at := slices.IndexFunc(before, func(k known) bool { return k.owner != nil && k.same(&all[i]) }); at >= 0 {
+			t.known[i] = before[at]
+			before[at] = known{}
+			continue
+		}
+		k := known{Token: all[i], owner: NewPrincipal(all[i].Grant)}
+		if !k.Expires.IsZero() && !t.stopped {
+			k.timer = time.AfterFunc(time.Until(k.Expires), k.owner.revoke)
+		}
+		t.known[i] = k
+	}
+	for i := range before {
+		if before[i].owner != nil {
+			before[i].end()
+		}
+	}
+}
+
+// same tells whether a token stands for the same, and may do the same.
+func (k *known) same(other *Token) bool {
+	a, b := &k.Grant, &other.Grant
+	return k.Sum == other.Sum && a.Name == b.Name && a.Expires.Equal(b.Expires) && slices.Equal(a.Rights, b.Rights) &&
+		slices.Equal(a.Scopes, b.Scopes) && slices.Equal(a.Fields, b.Fields) && slices.Equal(a.Agents, b.Agents)
+}
+
+// end ends the rights, and with them streams and waits.
+func (k *known) end() {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	k.owner.revoke()
+}
+
 // Empty tells that there are no tokens.
-func (t *Tokens) Empty() bool { return len(t.sums) == 0 }
+func (t *Tokens) Empty() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.known) == 0
+}
 
 // Find returns whom a token stands for, nil for nobody. A principal whose rights
 // have ended comes with [ErrRevoked]. Every sum is compared, whichever fits, so
 // that the time it takes tells neither a token nor how many there are before it.
 func (t *Tokens) Find(token string) (*Principal, error) {
 	sum := SumOf(token)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	found := -1
-	for i := range t.sums {
-		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], t.sums[i][:]), i, found)
+	for i := range t.known {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], t.known[i].Sum[:]), i, found)
 	}
 	if found < 0 {
 		return nil, nil
 	}
-	if p := t.owners[found]; p.over() {
+	if p := t.known[found].owner; p.over() {
 		return p, ErrRevoked
 	}
-	return t.owners[found], nil
+	return t.known[found].owner, nil
 }
 
 // Revoke ends the rights of a principal, and with them its streams and waits.
 func (t *Tokens) Revoke(name string) {
-	for _, p := range t.owners {
-		if p.Name == name {
-			p.revoke()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for i := range t.known {
+		if t.known[i].Name == name {
+			t.known[i].owner.revoke()
 		}
 	}
 }
 
 // Stop ends the timers. Rights stay as they are.
 func (t *Tokens) Stop() {
-	for _, timer := range t.timers {
-		timer.Stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	for i := range t.known {
+		if t.known[i].timer != nil {
+			t.known[i].timer.Stop()
+		}
 	}
 }
 
 // Named finds a principal by its name, for what goes on while nobody calls; nil
 // when there is none, or its rights have ended.
 func (t *Tokens) Named(name string) *Principal {
-	for _, p := range t.owners {
-		if p.Name == name && !p.over() {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for i := range t.known {
+		if p := t.known[i].owner; p.Name == name && !p.over() {
 			return p
 		}
 	}

@@ -19,12 +19,11 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -146,8 +145,10 @@ type Service struct {
 	opt     Options
 	log     *slog.Logger
 	metrics *metrics
-	feeds   []*feed // in the order of Options.Sources
 	look    chan struct{}
+
+	mu    sync.RWMutex // held to change feeds
+	feeds []*feed      // in the order of the configuration
 }
 
 // feed is a source, what is known of it, and who runs it.
@@ -171,30 +172,15 @@ func New(o Options) (*Service, error) {
 		o.Now = time.Now
 	}
 	s := &Service{opt: o, log: o.Logger, look: make(chan struct{}, 1)}
-	links := make(map[Dialer]*link)
-	names := make(map[string]bool)
-	for _, src := range o.Sources {
-		if src.Name == "" || src.Event == "" || src.Dialer == nil || (src.Scope == "") == (src.ScopeOf == nil) || names[src.Name] {
-			return nil, fmt.Errorf("source %q: it needs a name of its own, a Dialer, an event, and a scope or a way to one", src.Name)
-		}
-		names[src.Name] = true
-		l := links[src.Dialer]
-		if l == nil {
-			l = newLink(src.Dialer)
-			links[src.Dialer] = l
-		}
-		src.Mode = cmp.Or(src.Mode, ModeAuto)
-		src.Poll = cmp.Or(src.Poll, DefaultPoll)
-		src.MaxBuffered = cmp.Or(src.MaxBuffered, DefaultMaxBuffered)
-		src.IdleTimeout = cmp.Or(src.IdleTimeout, DefaultIdleTimeout)
-		f := &feed{Source: src, key: src.Key(), link: l}
-		f.shard = engine.Shard(f.key)
-		f.board.init(s.now(), src.Mode)
-		s.feeds = append(s.feeds, f)
-	}
 	var err error
-	s.metrics, err = newMetrics(o.Registerer, s.feeds)
-	return s, err
+	if s.feeds, err = s.feedsOf(o.Sources, nil); err != nil {
+		return nil, err
+	}
+	if s.metrics, err = newMetrics(o.Registerer, s.all); err != nil {
+		return nil, err
+	}
+	s.metrics.expect(s.feeds)
+	return s, nil
 }
 
 func (s *Service) now() engine.Time { return engine.Time(s.opt.Now().UnixMilli()) }
@@ -207,7 +193,10 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.stopAll()
 	for {
 		every := lookEvery
-		if !s.share(ctx) {
+		switch owns, any := s.share(ctx); {
+		case !any:
+			every = math.MaxInt64 // until there are some
+		case !owns:
 			every = lookEvery / 20 // until the right to write is there
 		}
 		t := time.NewTimer(every)
@@ -223,8 +212,11 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // share starts and ends workers, so that there is one for each source whose
-// shard is this daemon's. It tells whether any shard is.
-func (s *Service) share(ctx context.Context) (owns bool) {
+// shard is this daemon's. It tells whether any shard is, and whether there is any
+// source.
+func (s *Service) share(ctx context.Context) (owns, any bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for shard := 0; shard < engine.Shards && !owns; shard++ {
 		_, owns = s.opt.Fence(shard)
 	}
@@ -245,7 +237,7 @@ func (s *Service) share(ctx context.Context) (owns bool) {
 		}
 		f.mu.Unlock()
 	}
-	return owns
+	return owns, len(s.feeds) > 0
 }
 
 // start runs a worker.
@@ -266,8 +258,13 @@ func (s *Service) nudge() {
 
 // stopAll ends all workers and waits for them.
 func (s *Service) stopAll() {
+	stop(s.all())
+}
+
+// stop ends the workers of sources and waits for them.
+func stop(feeds []*feed) {
 	var all []*worker
-	for _, f := range s.feeds {
+	for _, f := range feeds {
 		f.mu.Lock()
 		if f.worker != nil {
 			f.worker.cancel()
@@ -280,10 +277,18 @@ func (s *Service) stopAll() {
 	}
 }
 
-// Statuses tells how every source stands, in the order of Options.Sources.
+// all are the sources of this moment.
+func (s *Service) all() []*feed {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.feeds
+}
+
+// Statuses tells how every source stands, in the order of the configuration.
 func (s *Service) Statuses() []Status {
-	all := make([]Status, len(s.feeds))
-	for i, f := range s.feeds {
+	feeds := s.all()
+	all := make([]Status, len(feeds))
+	for i, f := range feeds {
 		all[i] = f.status()
 	}
 	return all

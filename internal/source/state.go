@@ -119,10 +119,10 @@ func (f *feed) status() Status {
 type metrics struct {
 	errors *prometheus.CounterVec
 	desc   *prometheus.Desc
-	feeds  []*feed
+	feeds  func() []*feed
 }
 
-func newMetrics(reg prometheus.Registerer, feeds []*feed) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, feeds func() []*feed) (*metrics, error) {
 	m := &metrics{
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "attend_source_errors_total",
@@ -133,11 +133,6 @@ func newMetrics(reg prometheus.Registerer, feeds []*feed) (*metrics, error) {
 			[]string{"source"}, nil),
 		feeds: feeds,
 	}
-	for _, f := range feeds {
-		for _, kind := range kinds() {
-			m.errors.WithLabelValues(f.Name, kind)
-		}
-	}
 	for _, c := range []prometheus.Collector{m.errors, m} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of sources: %w", err)
@@ -146,12 +141,28 @@ func newMetrics(reg prometheus.Registerer, feeds []*feed) (*metrics, error) {
 	return m, nil
 }
 
+// expect shows that sources have had no trouble yet.
+func (m *metrics) expect(feeds []*feed) {
+	for _, f := range feeds {
+		for _, kind := range kinds() {
+			m.errors.WithLabelValues(f.Name, kind)
+		}
+	}
+}
+
+// forget drops what was counted of sources that there are no longer.
+func (m *metrics) forget(feeds []*feed) {
+	for _, f := range feeds {
+		m.errors.DeletePartialMatch(prometheus.Labels{"source": f.Name})
+	}
+}
+
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.desc }
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, f := range m.feeds {
+	for _, f := range m.feeds() {
 		ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, f.status().State.number(), f.Name)
 	}
 }

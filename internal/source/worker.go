@@ -88,7 +88,7 @@ func (w *worker) end(why *fault) {
 	w.ended.Store(true)
 	w.trouble(why.kind, why)
 	w.f.board.enter(Ended, w.s.now())
-	w.s.log.Error("a source has ended: its server refuses the subscription; mend the cause and start attend again",
+	w.s.log.Error("a source has ended: its server refuses the subscription; mend the cause and reload the configuration",
 		"source", w.f.Name, "server", w.f.Server, "event", w.f.Event, "error", why)
 }
 
