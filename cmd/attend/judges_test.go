@@ -118,6 +118,29 @@ context: {command: [echo, '{"facts":{"mid":true}}']}
 	}
 }
 
+// Rules that look at facts are asked with those of the hook, and the decision
+// names the rule, and the judge as it is configured, either way.
+func TestJudges_RulesWithAndWithoutFacts(t *testing.T) {
+	for condition, calls := range map[string]int{ //arch:sorted each by itself
+		`facts.?onCall.orValue("") == "ann"`:          1,
+		`events.exists(e, e.text.contains("please"))`: 0,
+	} {
+		d := withJudges(t, `
+judges: [{type: rules, name: mine, rules: {rules: [{name: first, when: '`+condition+`', then: note}], default: skip}}]
+context: {command: [echo, '{"facts":{"onCall":"ann"}}']}
+floor: {}
+`)
+		d.send([2]string{"chat:1", "stop"})
+		got := d.finals(1)[0]
+		if got.Route.String() != "note" || got.Judge == nil || got.Judge.Name != "mine" || got.Judge.Model != "first" {
+			t.Errorf("%s: decided %s by %+v: %s", condition, got.Route, got.Judge, got.Message)
+		}
+		if n := len(d.calls(got.ID)); n != calls {
+			t.Errorf("%s: %d calls on the record, want %d", condition, n, calls)
+		}
+	}
+}
+
 // In an outage the last resort decides, and the record tells why.
 func TestJudges_LastResortInAnOutage(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())

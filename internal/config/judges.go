@@ -119,11 +119,11 @@ func (j Judge) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("name", j.Name), slog.String("type", string(j.Type)), slog.String("model", j.Model))
 }
 
-// name is what the policy calls the judges: by it the fold knows those that it
-// asks itself.
+// name is what the policy calls the judges. The fold knows rule by it, and rules
+// by their text.
 func (j *Judges) name() string {
-	if j.pure() {
-		return string(j.Entries[0].Type)
+	if j.pure() && j.Entries[0].Type == JudgeRule {
+		return string(JudgeRule)
 	}
 	return j.String()
 }

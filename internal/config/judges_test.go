@@ -76,14 +76,14 @@ judges:
 func TestConfig_PolicyHoldsTheRules(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "rules.yaml", "rules: []\ndefault: note\n")
-	write(t, DefaultFile, "judge: rules\nrules: rules.yaml\noverride:\n  - {when: route == \"skip\", then: queue}\n")
+	write(t, DefaultFile, "judges: [{type: rules, name: mine}]\nrules: rules.yaml\noverride:\n  - {when: route == \"skip\", then: queue}\n")
 	c, err := Load(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := c.Policy()
 	want := []engine.OverrideRule{{When: `route == "skip"`, Then: engine.Queue}}
-	if diff := cmp.Diff(want, p.Overrides); diff != "" || p.Judge != "rules" || p.Rules != "rules: []\ndefault: note\n" {
+	if diff := cmp.Diff(want, p.Overrides); diff != "" || p.Judge != "mine" || p.Rules != "rules: []\ndefault: note\n" {
 		t.Errorf("judge %q, rules %q, overrides (-want +got):\n%s", p.Judge, p.Rules, diff)
 	}
 }
