@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,18 +49,7 @@ sources:
 		return fetch(t, b.base()+"/v1/sources", &answer) && len(answer.Sources) == 1 && answer.Sources[0].Cursor
 	})
 
-	ctx, cancel := context.WithCancel(t.Context())
-	producing := make(chan struct{})
-	var sent atomic.Int64
-	go func() {
-		defer close(producing)
-		for n := 0; ctx.Err() == nil; n++ {
-			line := fmt.Sprintf(`{"scope":"s:%d","name":"act.flush","id":"e%d","text":"it happened"}`, n%7, n)
-			_ = authorized(ctx, a.base()+"/v1/ingest", "application/x-ndjson", line, nil) // what is refused did not happen
-			sent.Add(1)
-			pause(ctx, 2*time.Millisecond)
-		}
-	}()
+	stop := produce(t, a)
 	for n := range kills {
 		pause(t.Context(), time.Duration(20+rng.IntN(400))*time.Millisecond)
 		if n%3 == 2 {
@@ -71,25 +59,62 @@ sources:
 		}
 	}
 	pause(t.Context(), 200*time.Millisecond)
-	cancel()
-	<-producing
+	sent := stop()
 	a.end(syscall.SIGTERM)
 	want := decisionsAfter(t, a.left(), 0)
 	a.startReady(0)
+	decides(t, b.base, len(want))
+	b.end(syscall.SIGTERM)
+	a.end(syscall.SIGTERM)
+	cameOver(t, want, b.left())
+	a.checkLog()
+	b.checkLog()
+	t.Logf("%d kills, %d events sent, %d decisions came over", kills, sent, len(want))
+}
+
+// produce sends events to a daemon, each of which is decided at once, until stop
+// is called, which tells how many there were.
+func produce(t *testing.T, d *daemon) (stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	sent := 0
+	go func() {
+		defer close(done)
+		for ; ctx.Err() == nil; sent++ {
+			line := fmt.Sprintf(`{"scope":"s:%d","name":"act.flush","id":"e%d","text":"it happened"}`, sent%7, sent)
+			_ = authorized(ctx, d.base()+"/v1/ingest", "application/x-ndjson", line, nil) // what is refused did not happen
+			pause(ctx, 2*time.Millisecond)
+		}
+	}()
+	return func() int {
+		cancel()
+		<-done
+		return sent
+	}
+}
+
+// decides waits until a daemon has made so many decisions.
+func decides(t *testing.T, base func() string, want int) {
+	t.Helper()
 	decided, after := 0, "start"
 	eventually(t, time.Minute, "not every decision has become an event", func() bool {
 		var page struct {
 			Decisions []struct{ ID string }
 			Cursor    string
 		}
-		if fetch(t, b.base()+"/v1/decisions?limit=1000&after="+after, &page) {
+		if fetch(t, base()+"/v1/decisions?limit=1000&after="+after, &page) {
 			decided, after = decided+len(page.Decisions), page.Cursor
 		}
-		return decided >= len(want)
+		return decided >= want
 	})
-	b.end(syscall.SIGTERM)
-	a.end(syscall.SIGTERM)
-	got, gaps := idsIn(t, b.left())
+}
+
+// cameOver checks that each decision is one event of a log, and that nothing
+// else is.
+func cameOver(t *testing.T, want map[string]engine.Position, log leftovers) {
+	t.Helper()
+	got, gaps := idsIn(t, log)
 	for id := range want {
 		if got[id] != 1 {
 			t.Errorf("decision %s is there %d times", id, got[id])
@@ -98,9 +123,6 @@ sources:
 	if len(got) != len(want) || gaps > 0 {
 		t.Errorf("%d ids of events for %d decisions, and %d gaps", len(got), len(want), gaps)
 	}
-	a.checkLog()
-	b.checkLog()
-	t.Logf("%d kills, %d events sent, %d decisions came over", kills, sent.Load(), len(want))
 }
 
 // fetch asks a daemon that wants no token, and tells whether it answered.

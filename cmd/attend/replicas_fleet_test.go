@@ -227,14 +227,14 @@ func (f *fleet) ask(sql string, args ...any) (n int) {
 	return n
 }
 
+// nameOf is SQL for the name that an owner of shards was given: a word of its own
+// stands behind it.
+const nameOf = `split_part(convert_from(%s, 'UTF8'), '-', 1)`
+
 // owned is how many shards some replicas have.
 func (f *fleet) owned(names ...string) int {
 	f.t.Helper()
-	all := make([][]byte, len(names))
-	for i := range names {
-		all[i] = []byte(names[i])
-	}
-	return f.ask("SELECT count(*) FROM "+f.prefix+"shards WHERE owner = ANY($1)", all)
+	return f.ask("SELECT count(*) FROM "+f.prefix+"shards WHERE "+fmt.Sprintf(nameOf, "owner")+" = ANY($1)", names)
 }
 
 // post has a replica take an event, with a body of its own.

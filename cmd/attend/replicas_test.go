@@ -108,7 +108,7 @@ func (f *fleet) scopesOf(r *replica, n int) []string {
 	for len(scopes) < n {
 		f.made++
 		scope := fmt.Sprintf("of:%d", f.made)
-		if f.ask("SELECT count(*) FROM "+f.prefix+"shards WHERE owner = $1 AND shard = $2", []byte(r.name), engine.Shard(scope)) == 1 {
+		if f.ask("SELECT count(*) FROM "+f.prefix+"shards WHERE "+fmt.Sprintf(nameOf, "owner")+" = $1 AND shard = $2", r.name, engine.Shard(scope)) == 1 {
 			scopes = append(scopes, scope)
 		}
 	}

@@ -20,7 +20,7 @@ CREATE FUNCTION @saw_step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	RETURN NULL;
 END $$;
 CREATE FUNCTION @saw_owner() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-	INSERT INTO @saw_owners VALUES (NEW.shard, NEW.token, convert_from(NEW.owner, 'UTF8'), extract(epoch FROM clock_timestamp()) * 1000);
+	INSERT INTO @saw_owners VALUES (NEW.shard, NEW.token, split_part(convert_from(NEW.owner, 'UTF8'), '-', 1), extract(epoch FROM clock_timestamp()) * 1000);
 	RETURN NULL;
 END $$;
 CREATE TRIGGER saw AFTER INSERT ON @steps FOR EACH ROW WHEN (NEW.owned) EXECUTE FUNCTION @saw_step();
