@@ -150,7 +150,7 @@ func describeReport(w io.Writer, r *config.Report) {
 	if len(r.Files) > 0 {
 		parts = append(parts, "read: "+visible(strings.Join(r.Files, ", "))+"\n")
 	}
-	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), sourcesTable(r.Sources), verdict(r))
+	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), sourcesTable(r.Sources), hooksTable(r.Hooks), verdict(r))
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	_, _ = io.WriteString(w, strings.Join(parts, "\n")) // it writes into memory
 }
@@ -242,6 +242,12 @@ func sourcesTable(sources []config.SourceReport) string {
 			arguments = visible(string(s.Arguments))
 		}
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", s.Name, visible(s.Server), visible(s.Event), arguments, visible(s.Scope), s.Mode, orAll(s.Only))
+	})
+}
+
+func hooksTable(hooks []config.HookReport) string {
+	return table("HOOK\tTYPE\tPATH\tSCOPE", hooks, func(h config.HookReport) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s", h.Name, h.Type, h.Path, visible(h.Scope))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"attend/internal/access"
 	"attend/internal/config"
+	"attend/internal/ingest/hooks"
 	"attend/internal/problem"
 )
 
@@ -40,8 +41,10 @@ func newAuth(cfg *config.Config) *auth {
 }
 
 // open tells which paths need no token: what asks whether the process lives
-// must not need its secrets.
-func open(path string) bool { return path == pathHealth || path == pathReady }
+// must not need its secrets, and a hook has a secret of its own.
+func open(path string) bool {
+	return path == pathHealth || path == pathReady || strings.HasPrefix(path, hooks.Path)
+}
 
 // wrap finds the sender of each request, and puts it into the context.
 func (a *auth) wrap(next http.Handler) http.Handler {

@@ -84,6 +84,13 @@ var notDriven = map[string]string{
 	"POST /v1/ingest 429 saturated":               "needs 256 bodies at once: internal/ingest",
 	"POST /v1/ingest 503 storeUnavailable":        "a store that fails: internal/ingest",
 	"POST /v1/ingest 503 stopping":                "a body that comes while the daemon stops: internal/ingest",
+	"POST /v1/hooks/{name} 400 bodyCut":           "a connection that is cut: internal/ingest/hooks",
+	"POST /v1/hooks/{name} 408 idle":              "takes half a minute: internal/ingest/hooks",
+	"POST /v1/hooks/{name} 429 saturated":         "needs 64 bodies at once: internal/ingest/hooks",
+	"POST /v1/hooks/{name} 429 windowFull":        "needs a judge that takes its time: internal/ingest/hooks",
+	"POST /v1/hooks/{name} 503 saturated":         "needs 64 bodies at once: internal/ingest/hooks",
+	"POST /v1/hooks/{name} 503 windowFull":        "needs a judge that takes its time: internal/ingest/hooks",
+	"POST /v1/hooks/{name} 503 storeUnavailable":  "a store that fails: internal/ingest/hooks",
 	"GET /v1/decisions 429 tooManyWaits":          "a thousand requests at once: internal/api",
 	"GET /v1/decisions/stream 429 tooManyStreams": "a thousand streams at once: internal/api",
 	"GET /readyz 503 notReady":                    "the instant at which it stops: internal/app",
@@ -102,6 +109,7 @@ func TestDocument_IsWhatTheDaemonDoes(t *testing.T) {
 		"Fields":                driveField,
 		"access":                driveAccess,
 		"sources":               driveSources,
+		"hooks":                 driveHooks,
 		"silences":              driveSilences,
 	} {
 		t.Run(name, func(t *testing.T) { maps.Copy(seen, drive(t).seen) })

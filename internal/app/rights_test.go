@@ -37,7 +37,7 @@ func manyTokens(t *testing.T) (d *running, decision, letter string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "attend.yaml")
-	config := "tokens:\n"
+	config := "hooks: [{name: ci, type: cloudevents, bearerEnv: CI_TOKEN}]\ntokens:\n"
 	for name, more := range map[string]string{
 		"writer": "[ingest]", "reader": "[read]", "keeper": "[admin]",
 		"elsewhere": `[ingest, read, admin], scopes: ["other:*"]`,
@@ -51,7 +51,7 @@ func manyTokens(t *testing.T) (d *running, decision, letter string) {
 	}
 	store := filepath.Join(dir, "attend.db")
 	plant(t, store, func(s *seed) { letter = s.dead("chat:dead", engine.StageJudge, 0) })
-	d = run(t, []string{"ATTEND_TOKEN=" + everyRight}, "--config", file, "--store", "sqlite:"+store)
+	d = run(t, []string{"ATTEND_TOKEN=" + everyRight, "CI_TOKEN=token-of-the-hook-long-enough"}, "--config", file, "--store", "sqlite:"+store)
 	d.ingest(`{"scope":"chat:1","id":"m1","name":"message.created","text":"help"}`)
 	decisions, _ := d.next("")
 	d.ask(http.MethodPost, "/v1/field/write", `{"agent":"kelp","entry":{"topic":"x"},"intent":"to be seen by some"}`).want(http.StatusOK, nil)
@@ -101,10 +101,14 @@ func rightsTable(decision, letter string) map[string]row {
 		"GET /readyz":       {right: open, ok: 200},
 		"GET /metrics":      {right: "read", ok: 200},
 		"GET /openapi.json": {right: anyToken, ok: 200},
-		"POST /v1/ingest":   {right: "ingest", body: `{"scope":"chat:2","name":"log.line"}`, ok: 200, elsewhere: 422},
-		"GET /mcp":          {right: anyToken, ok: 400},
-		"DELETE /mcp":       {right: anyToken, ok: 400},
-		"POST /mcp":         {right: anyToken, body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, ok: 202},
+		// A hook takes its own secret alone, whatever the caller may do elsewhere.
+		"POST /v1/hooks/{name}":    {right: open, path: "/v1/hooks/ci", body: "{}", ok: 401},
+		"OPTIONS /v1/hooks/{name}": {right: open, path: "/v1/hooks/ci", ok: 200},
+
+		"POST /v1/ingest": {right: "ingest", body: `{"scope":"chat:2","name":"log.line"}`, ok: 200, elsewhere: 422},
+		"GET /mcp":        {right: anyToken, ok: 400},
+		"DELETE /mcp":     {right: anyToken, ok: 400},
+		"POST /mcp":       {right: anyToken, body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, ok: 202},
 
 		"GET /v1/decisions":                 {right: "read", ok: 200},
 		"GET /v1/decisions/stream":          {right: "read", method: http.MethodHead, ok: 200},

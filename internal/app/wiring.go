@@ -80,6 +80,12 @@ func (a *App) mount(r chi.Router) error {
 		return err
 	}
 	a.webhooks = webhooks{posts, protocol}
+	senders, err := a.buildHooks()
+	if err != nil {
+		return err
+	}
+	r.Method(http.MethodPost, pathHook, senders)
+	r.Method(http.MethodOptions, pathHook, senders)
 	r.Handle(pathIngest, needs(access.Ingest, a.ingest)) // it says itself what other methods should be
 	r.Method(http.MethodGet, pathMCP, protocol)
 	r.Method(http.MethodPost, pathMCP, protocol)

@@ -27,6 +27,7 @@ type Report struct {
 	Tokens   []TokenReport  `json:"tokens"` // those of attend.yaml
 	Sources  []SourceReport `json:"sources"`
 	Sinks    []SinkReport   `json:"sinks"`
+	Hooks    []HookReport   `json:"hooks"`
 	Warnings []Warning      `json:"warnings"`
 	Mistakes Mistakes       `json:"mistakes"`
 }
@@ -99,7 +100,7 @@ type NameCount struct {
 func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
-		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{}, Sinks: c.reportSinks(),
+		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{}, Hooks: []HookReport{}, Sinks: c.reportSinks(),
 		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(Mistakes{}, mistakes...),
 	}
 	for _, s := range c.Scopes {
@@ -110,6 +111,9 @@ func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	}
 	for i := range c.Sources {
 		r.Sources = append(r.Sources, reportSource(&c.Sources[i]))
+	}
+	for i := range c.Hooks {
+		r.Hooks = append(r.Hooks, reportHook(&c.Hooks[i]))
 	}
 	for i := range c.Tokens {
 		r.Tokens = append(r.Tokens, reportToken(&c.Tokens[i]))

@@ -48,6 +48,9 @@ type Config struct {
 	// Sources bring events in from servers of MCP Events.
 	Sources []Source
 
+	// Hooks are paths that senders post events to.
+	Hooks []InHook
+
 	// Sinks take decisions, each of its routes; empty for none. DeadLetters takes
 	// dead letters; nil leaves them to the log.
 	Sinks       []Sink

@@ -256,6 +256,7 @@ func (l *loader) sections(root *yaml.Node, r *reader) {
 	}
 	l.c.Tokens = r.readTokens(section(root, keyTokens))
 	l.c.Sources = r.readSources(section(root, keySources))
+	l.c.Hooks = r.readHooks(section(root, keyHooks))
 	l.c.Sinks = r.readSinks(section(root, keySinks))
 	l.c.DeadLetters = r.readLetters(section(root, keyDeadLetters))
 	l.c.Context = r.readContext(section(root, keyContext))

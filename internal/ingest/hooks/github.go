@@ -1,0 +1,74 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+)
+
+// Headers of GitHub's deliveries.
+const (
+	headerGitHubEvent    = "X-GitHub-Event"
+	headerGitHubDelivery = "X-GitHub-Delivery"
+)
+
+// github reads webhooks of GitHub: one event each, with the delivery as its id.
+type github struct{ scope scoper }
+
+func (g github) read(r *request) (*reading, *refusal) {
+	body, refused := githubBody(r)
+	if refused != nil {
+		return nil, refused
+	}
+	event := r.header.Get(headerGitHubEvent)
+	if event == "" {
+		return nil, invalid("X-GitHub-Event is missing: it says which event this is")
+	}
+	if event == "ping" {
+		return &reading{}, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return nil, invalid("the payload is no JSON object")
+	}
+	name := "github." + event
+	if action := textOf(members["action"]); action != "" {
+		name += "." + action
+	}
+	return &reading{events: []Event{{
+		Scope: g.scope.of(members), Name: name, ID: r.header.Get(headerGitHubDelivery), Data: body, Text: githubText(event, body),
+	}}}, nil
+}
+
+// githubBody returns the payload, which is the body or one field of a form.
+func githubBody(r *request) ([]byte, *refusal) {
+	switch media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type")); media {
+	case typeJSON:
+		return bytes.TrimSpace(r.body), nil
+	case typeForm:
+		form, err := url.ParseQuery(string(r.body))
+		if err != nil || !form.Has("payload") {
+			return nil, invalid("the form has no field payload")
+		}
+		return bytes.TrimSpace([]byte(form.Get("payload"))), nil
+	default:
+		return nil, wrongType(typeJSON + " or " + typeForm)
+	}
+}
+
+// Media types of bodies.
+const (
+	typeJSON = "application/json"
+	typeForm = "application/x-www-form-urlencoded"
+)
+
+func wrongType(want string) *refusal {
+	return refuse(http.StatusUnsupportedMediaType, "unsupportedMediaType", "this hook takes "+want, resultInvalid)
+}
+
+// invalid refuses what will never be taken.
+func invalid(detail string) *refusal {
+	return refuse(http.StatusUnprocessableEntity, "invalidBody", detail, resultInvalid)
+}
