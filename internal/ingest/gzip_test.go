@@ -125,7 +125,7 @@ func TestGzip_ABombIsDefusedEarly(t *testing.T) {
 		t.Error(have)
 	}
 	limits := Limits{}.withDefaults()
-	n, err := io.Copy(io.Discard, newExpander(strings.NewReader(bomb), &limits))
+	n, err := io.Copy(io.Discard, newExpander(strings.NewReader(bomb), codingGzip, &limits))
 	if !errors.Is(err, errRatio) || n > 8<<20 {
 		t.Errorf("expanded %d bytes: %v", n, err)
 	}

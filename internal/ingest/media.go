@@ -18,8 +18,8 @@ const (
 
 // bodyForm is how a body is written.
 type bodyForm struct {
-	json bool // one value or an array; else lines
-	gzip bool
+	json   bool // one value or an array; else lines
+	coding coding
 }
 
 // formOf reads Content-Type and Content-Encoding.
@@ -34,12 +34,14 @@ func formOf(r *http.Request) (bodyForm, *problem.Problem) {
 		return form, unsupported(r, fmt.Sprintf("the charset is %q: events are UTF-8", params["charset"]))
 	}
 	form.json = media == typeJSON
-	switch coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", "))); coding {
+	switch given := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", "))); given {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		form.gzip = true
+		form.coding = codingGzip
+	case "zstd":
+		form.coding = codingZstd
 	default:
-		return form, unsupported(r, fmt.Sprintf("the Content-Encoding is %q: send gzip, or leave it out", coding))
+		return form, unsupported(r, fmt.Sprintf("the Content-Encoding is %q: send gzip or zstd, or leave it out", given))
 	}
 	return form, nil
 }

@@ -184,7 +184,7 @@ func stoppingProblem(what string) problem.Problem {
 func broken(s *session, err error) problem.Problem {
 	const kept = "what was accepted stays; "
 	switch {
-	case errors.Is(err, errExpanded), errors.Is(err, errRatio):
+	case errors.Is(err, errExpanded), errors.Is(err, errRatio), errors.Is(err, errWindow):
 		return problem.New(http.StatusRequestEntityTooLarge, "expandedTooLarge", err.Error()+": "+kept+"send the rest in smaller bodies, or uncompressed")
 	case s.deaf != nil:
 		return problem.New(http.StatusBadRequest, "answerUnread", "the answer streams, and is not read: "+kept+"send the rest again")

@@ -73,8 +73,8 @@ func (s *session) run(ctx context.Context, r *bufio.Reader, maxBytes int) error 
 
 func (s *session) split(r *bufio.Reader, maxBytes int) splitter {
 	var source io.Reader = s
-	if s.form.gzip {
-		source = newExpander(s, &s.h.limits)
+	if s.form.coding != "" {
+		source = newExpander(s, s.form.coding, &s.h.limits)
 	}
 	r.Reset(source)
 	if s.form.json {
@@ -194,7 +194,7 @@ func (s *session) interrupt() {
 
 // tail says what the end of the body does to a line that it cut.
 func (s *session) tail(err error) *fault {
-	if s.wire == nil && s.form.gzip { // the connection is whole, what came over it is not
+	if s.wire == nil && s.form.coding != "" { // the connection is whole, what came over it is not
 		return &fault{code: CodeBadEncoding, text: "the line is not whole: " + err.Error()}
 	}
 	return &fault{code: CodeBodyCut, text: "the line is not whole, since the body ended too early: send it again"}
