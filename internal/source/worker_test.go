@@ -29,11 +29,12 @@ func TestStream_EventsAndTheirCursorAreOneCommit(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.source.Arguments = []byte(`{"repo":"a"}`)
 		w.stream = says(active("c0", false), event("a", "c1"), event("b", "c2"), beat("c3"))
+		w.behind = []place{{"a", "c1"}, {"b", "c2"}}
 		w.start()
 		equal(t, "requests", w.requests(), "dial, list, stream -")
-		equal(t, "commits", w.committed(), []string{"a b @c3"})
+		equal(t, "commits", w.story(), "a b @c3")
 		at := engine.Time(1000)
-		equal(t, "the event", w.batches[0].Events[0], Event{Scope: "s", Name: "x.happened", ID: "a", At: &at, Data: []byte(`{"n":1}`)})
+		equal(t, "the event", w.taken()[0], Event{Scope: "s", Name: "x.happened", ID: "a", At: &at, Data: []byte(`{"n":1}`)})
 		equal(t, "the key", w.batches[0].Put.Key, `mcp:ci:x:{"repo":"a"}`)
 		s := w.status()
 		if s.State != Streaming || s.Mode != ModeStream || !s.Cursor || s.Counts.Accepted != 2 || s.LastError != nil {
@@ -43,7 +44,7 @@ func TestStream_EventsAndTheirCursorAreOneCommit(t *testing.T) {
 		w.stop() // and the next life goes on from there
 		w.start()
 		equal(t, "requests of the next life", w.requests(), "dial, list, stream c3")
-		equal(t, "what was committed twice", w.committed()[1:], []string{"a b @c3"})
+		equal(t, "what was committed, twice", w.story(), "a b a b @c3")
 		if d := w.status().Counts; d.Duplicates != 2 || d.Accepted != 0 {
 			t.Errorf("what came again counts as %+v", d)
 		}
@@ -71,7 +72,7 @@ func TestGap_StandsBeforeTheEvents(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.stream = says(active("c0", true), event("a", "c1"), active("c2", true), event("b", "c3"))
 		w.start()
-		equal(t, "commits of a stream", w.committed(), []string{"gap:s a @c1", "gap:s b @c3"})
+		equal(t, "commits of a stream", w.story(), "gap:s a gap:s b @c3")
 		equal(t, "gaps", w.status().Counts.Gaps, int64(2))
 	})
 	inBubble(t, func(w *world) {
@@ -211,7 +212,7 @@ func TestMalformed_IsSkippedAndItsCursorCounts(t *testing.T) {
 		inBubble(t, func(w *world) {
 			w.stream = says(active("c0", false), told("event", params))
 			w.start()
-			equal(t, "commits after "+params, w.committed(), []string{"@c1"})
+			equal(t, "commits after "+params, w.story(), "@c1")
 			if s := w.status(); s.Counts.Malformed != 1 || s.LastError.Kind != "malformed" || w.errors("malformed") != 1 {
 				t.Errorf("%s: it stands as %+v, %+v", params, s, s.LastError)
 			}
@@ -233,7 +234,7 @@ func TestOnly_LeavesEventsOutAndMovesOn(t *testing.T) {
 		other := told("event", `{"eventId":"b","name":"heartbeat","timestamp":"1970-01-01T00:00:01Z","cursor":"c2"}`)
 		w.stream = says(active("c0", false), event("a", "c1"), other)
 		w.start()
-		equal(t, "commits", w.committed(), []string{"a @c2"})
+		equal(t, "commits", w.story(), "a @c2")
 		equal(t, "filtered", w.status().Counts.Filtered, int64(1))
 	})
 }
@@ -307,7 +308,7 @@ func TestStream_ThatEndsIsOpenedAfterASecond(t *testing.T) {
 					return nil
 				}
 				w.start()
-				equal(t, "commits", w.committed(), []string{"a @c1"})
+				equal(t, "commits", w.story(), "a @c1")
 				w.requests()
 				w.pass(time.Second - time.Millisecond)
 				equal(t, "requests before", w.requests(), "")

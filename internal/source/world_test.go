@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,9 +42,21 @@ type world struct {
 	poll   func(ctx context.Context, r Request) (Page, error)
 	stream func(ctx context.Context, r Request, hear func(Notification)) error
 	dial   func() error
+	behind []place  // where events stand, for story
 	asked  []string // "poll c1", "stream -": what the server was asked, in order
 	open   int      // sessions
 }
+
+// taken are all events that were committed.
+func (w *world) taken() (all []Event) {
+	for i := range w.batches {
+		all = append(all, w.batches[i].Events...)
+	}
+	return all
+}
+
+// place is the cursor behind an event.
+type place struct{ id, cursor string }
 
 // inBubble runs a test whose source streams x into the scope s, unless set says
 // otherwise.
@@ -239,6 +252,25 @@ func (w *world) committed() (all []string) {
 		all = append(all, strings.Join(append(words, "@"+r.Cursor), " "))
 	}
 	return all
+}
+
+// story is all that was committed in order, as one commit: how a stream's
+// notifications are cut into commits depends on who is faster. The cursor of
+// each commit must stand behind its last event.
+func (w *world) story() string {
+	w.t.Helper()
+	var words []string
+	cursor := ""
+	for _, c := range w.committed() {
+		before, at, _ := strings.Cut(c, "@")
+		words, cursor = append(words, strings.Fields(before)...), at
+		for _, b := range w.behind {
+			if slices.Contains(strings.Fields(before), b.id) && at < b.cursor {
+				w.t.Errorf("the commit %q has a cursor before that of %s, %s", c, b.id, b.cursor)
+			}
+		}
+	}
+	return strings.Join(append(words, "@"+cursor), " ")
 }
 
 // requests lists what the server was asked since the last look.
