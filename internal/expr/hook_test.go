@@ -60,6 +60,7 @@ func TestHook_JSON(t *testing.T) {
 		`headers`:            `{"accept":"a, b","x-event":"issues"}`,
 		`body.list.size()`:   `2`,
 		`[query.repo, null]`: `["api",null]`,
+		`"<@U1> & co"`:       `"<@U1> & co"`,
 	} { //arch:sorted each is a case of its own
 		got, err := compileTo(t, expr.JSON, source).JSON(request())
 		if string(got) != want || err != nil {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,11 +104,13 @@ func (p *Program) JSON(vars *Vars) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(native)
-	if err != nil {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // it is read by people and models, not by a browser
+	if err := enc.Encode(native); err != nil {
 		return nil, fmt.Errorf("is no JSON value: %w", err)
 	}
-	return raw, nil
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 func (p *Program) eval(vars *Vars) (ref.Val, error) {

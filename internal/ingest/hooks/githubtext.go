@@ -154,6 +154,8 @@ func (p *payload) push() (what, said string) {
 	switch first, _, _ := strings.Cut(p.HeadCommit.Message, "\n"); {
 	case p.Deleted:
 		return fmt.Sprintf("%s deleted %s%s", p.who(), branch, p.where()), ""
+	case len(p.Commits) == 0:
+		return fmt.Sprintf("%s pushed %s%s", p.who(), branch, p.where()), first
 	case p.Forced:
 		return fmt.Sprintf("%s forced %s to %s%s", p.who(), commits, branch, p.where()), first
 	default:
@@ -221,8 +223,23 @@ func (p *payload) where() string {
 }
 
 func (p *payload) did() string {
-	if p.Action == "closed" && p.PullRequest.Merged {
-		return "merged"
+	switch p.Action {
+	case "closed":
+		if p.PullRequest.Merged {
+			return "merged"
+		}
+	case "synchronize":
+		return "pushed to"
+	case "converted_to_draft":
+		return "made a draft of"
+	case "ready_for_review":
+		return "opened for review"
+	case "review_requested":
+		return "asked for a review of"
+	case "review_request_removed":
+		return "no longer asks for a review of"
+	case "category_changed":
+		return "moved"
 	}
 	return line(strings.ReplaceAll(p.Action, "_", " "), maxTitle)
 }

@@ -110,23 +110,38 @@ func New(o Options) (*Service, error) {
 }
 
 // Replace puts another list of hooks in force: the next request meets the new
-// one. An error changes nothing.
+// one. An error, which is [Check]'s, changes nothing.
 func (s *Service) Replace(list []Hook) error {
-	hooks := make(map[string]*receiver, len(list))
-	for i := range list {
-		h := &list[i]
-		if _, again := hooks[h.Name]; again || h.Name == "" {
-			return fmt.Errorf("make the hooks: the name %q is given twice, or empty", h.Name)
-		}
-		r, err := h.compile()
-		if err != nil {
-			return fmt.Errorf("hook %s: %w", h.Name, err)
-		}
-		hooks[h.Name] = r
+	hooks, err := compile(list)
+	if err != nil {
+		return err
 	}
 	for name := range hooks { //arch:sorted each has its own series
 		s.metrics.expect(name)
 	}
 	s.hooks.Store(&hooks)
 	return nil
+}
+
+// Check refuses what New and Replace would refuse: every hook must have a name of
+// its own, and be signed or bear a token.
+func Check(list []Hook) error {
+	_, err := compile(list)
+	return err
+}
+
+func compile(list []Hook) (map[string]*receiver, error) {
+	hooks := make(map[string]*receiver, len(list))
+	for i := range list {
+		h := &list[i]
+		if _, again := hooks[h.Name]; again || h.Name == "" {
+			return nil, fmt.Errorf("make the hooks: the name %q is given twice, or empty", h.Name)
+		}
+		r, err := h.compile()
+		if err != nil {
+			return nil, fmt.Errorf("hook %s: %w", h.Name, err)
+		}
+		hooks[h.Name] = r
+	}
+	return hooks, nil
 }
