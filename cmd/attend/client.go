@@ -105,6 +105,8 @@ type problemError struct {
 	Code   string `json:"code"`
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
+
+	Mistakes []mistake `json:"mistakes"` // of a configuration that was not put in force
 }
 
 // Error gives the daemon's own words, made safe for a terminal.

@@ -32,7 +32,8 @@ With --socket it listens on a unix socket in place of host and port: a file that
 this user alone may open, which the other commands take as --socket too.
 
 Its log goes to standard error. SIGTERM and SIGINT end it in order, within
-shutdownGraceMs (10 s); a second one ends it at once.
+shutdownGraceMs (10 s); a second one ends it at once. SIGHUP has it load its
+configuration again, as attend reload does.
 
 Every flag has a variable (--store is ATTEND_STORE) and a key in attend.yaml
 (store). A flag wins over a variable, a variable over the file. The token is
@@ -43,12 +44,15 @@ set by ATTEND_TOKEN or in the file alone.`,
   ATTEND_TOKEN=$(openssl rand -hex 32) attend serve --host 0.0.0.0`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			load := func() (*config.Config, error) { return config.Load(cmd.Flags(), p.env) }
+			cfg, err := load()
 			if err != nil {
 				return fmt.Errorf("the configuration cannot be used:\n%w", err)
 			}
+			log := newLogger(cfg, cmd.ErrOrStderr())
 			daemon, err := app.New(cmd.Context(), cfg, app.Options{
-				Logger: newLogger(cfg, cmd.ErrOrStderr()),
+				Logger: log,
+				Load:   load,
 				Listening: func(at net.Addr) {
 					fmt.Fprintf(cmd.OutOrStdout(), "attend: listening on %s\n", describeAddress(at))
 				},
@@ -56,6 +60,7 @@ set by ATTEND_TOKEN or in the file alone.`,
 			if err != nil {
 				return err
 			}
+			defer reloadOnHangup(cmd.Context(), daemon, log)()
 			return daemon.Run(cmd.Context())
 		},
 	}

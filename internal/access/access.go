@@ -116,6 +116,9 @@ func (p *Principal) Lacks(right string) string {
 // Revoked is closed when the rights end.
 func (p *Principal) Revoked() <-chan struct{} { return p.revoked }
 
+// Revoke ends the rights, and with them streams and waits.
+func (p *Principal) Revoke() { p.revoke() }
+
 // Until returns a context that also ends, with the cause [ErrRevoked], when the
 // rights do. stop must be called.
 func (p *Principal) Until(ctx context.Context) (until context.Context, stop func()) {

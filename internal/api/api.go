@@ -1,6 +1,6 @@
 // Package api serves what people and programs ask the daemon over HTTP under
 // /v1, but for ingest: decisions and the story of each, flush calls, scopes,
-// dead letters, consumers, sources, silences, Fields.
+// dead letters, consumers, sources, silences, reloads, Fields.
 //
 // Reading holds nothing: a page is a position in the log and a filter, and a
 // cursor is good on any of the daemon's interfaces. What changes something
@@ -77,6 +77,7 @@ type Options struct {
 	Consumers Consumers
 	Sources   Sources
 	Silences  Silences
+	Reload    Reloader
 	Streams   *feed.Streams
 	Fields    Fields
 	// Stopping is closed when the daemon begins to stop: requests that wait are
@@ -95,7 +96,7 @@ type API struct {
 
 // New checks the options and returns the handlers.
 func New(o Options) (*API, error) {
-	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil || o.Sources == nil || o.Silences == nil ||
+	if o.Log == nil || o.Feed == nil || o.Scopes == nil || o.Marks == nil || o.Consumers == nil || o.Sources == nil || o.Silences == nil || o.Reload == nil ||
 		o.Streams == nil || o.Fields == nil || o.Stopping == nil || o.Logger == nil {
 		return nil, errors.New("api: an option is missing")
 	}
@@ -133,6 +134,7 @@ func (a *API) routes() []route {
 		{http.MethodDelete, "/v1/consumers/{name}", access.Admin, a.deleteConsumer},
 		{http.MethodGet, "/v1/sources", access.Read, a.listSources},
 		{http.MethodGet, "/v1/silences", access.Read, a.listSilences},
+		{http.MethodPost, "/v1/reload", access.Admin, a.reload},
 		{http.MethodPost, "/v1/silences", access.Admin, a.addSilence},
 		{http.MethodGet, "/v1/silences/{id}", access.Read, a.showSilence},
 		{http.MethodDelete, "/v1/silences/{id}", access.Admin, a.endSilence},

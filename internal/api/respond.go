@@ -34,6 +34,8 @@ const (
 	codeWaiting      = "tooManyWaits"
 	codeStreams      = "tooManyStreams"
 	codeSilences     = "tooManySilences"
+	codeConfig       = "invalidConfig"
+	codeNoReload     = "noReload"
 	codeUnavailable  = "unavailable"
 	codeInternal     = "internal"
 )

@@ -74,6 +74,7 @@ func newWorldOver(t *testing.T, before func(*memory.Store) store.Log) *world {
 	handlers, err := api.New(api.Options{
 		Log: log, Feed: reader, Scopes: w.scopes, Marks: w.marks, Consumers: w.consumers, Sources: w,
 		Silences: silences.New(log, w.store.Now),
+		Reload:   func(context.Context) (*api.Reloaded, error) { return nil, &api.ReloadRefused{Why: "it is a test"} },
 		Streams:  w.streams, Fields: w.fields, Stopping: w.stopping, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {

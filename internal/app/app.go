@@ -30,6 +30,7 @@ import (
 	"attend/internal/feed"
 	"attend/internal/fields"
 	"attend/internal/ingest"
+	"attend/internal/ingest/hooks"
 	"attend/internal/retention"
 	"attend/internal/runner"
 	"attend/internal/silences"
@@ -42,6 +43,9 @@ type Options struct {
 	Logger    *slog.Logger         // nil drops everything
 	Registry  *prometheus.Registry // of the metrics; nil is a new one
 	Listening func(at net.Addr)    // called once, when requests are served
+	// Load loads the configuration again, as it was loaded for the start; nil:
+	// it cannot be.
+	Load func() (*config.Config, error)
 }
 
 // App is the daemon.
@@ -57,11 +61,20 @@ type App struct {
 	retention *retention.Keeper // nil where everything is kept for ever
 	ingest    *ingest.Handler
 	consumers *feed.Consumers
-	tokens    *access.Tokens
+	auth      *auth
+	tokens    *access.Tokens // of auth
+	hooks     *hooks.Service
 	webhooks  webhooks
 	sources   *source.Service
 	silences  *silences.Service
+	outbox    outbox
 	server    *http.Server
+	reloading reloading
+
+	// What is built anew by a reload, under its lock, and with what.
+	judging      *Judging
+	judgeOptions JudgeOptions
+	dialers      dialers
 
 	stopping chan struct{} // closed when the daemon begins to stop
 	failed   chan error    // what ended although nobody asked it to
@@ -84,7 +97,7 @@ func New(ctx context.Context, cfg *config.Config, opt Options) (app *App, err er
 		opt.Registry = prometheus.NewRegistry()
 	}
 	a := &App{
-		cfg: cfg, opt: opt, log: opt.Logger,
+		cfg: cfg, opt: opt, log: opt.Logger, reloading: reloading{turn: make(chan struct{}, 1)},
 		stopping: make(chan struct{}), failed: make(chan error, 6), // one for each goroutine that may end
 	}
 	defer func() {
@@ -153,9 +166,13 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := runner.EnsurePolicy(ctx, a.store, &policy); err != nil {
 		return fmt.Errorf("record the policy: %w", err)
 	}
+	if _, err := a.silences.Configure(ctx, a.cfg.Silences); err != nil {
+		return err
+	}
 	if err := a.runner.Restore(ctx); err != nil {
 		return err
 	}
+	a.reloading.begin(a.cfg)
 	a.startRunner()
 	a.startConsumers()
 	a.startRetention()

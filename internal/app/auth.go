@@ -3,6 +3,7 @@ package app
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"attend/internal/access"
 	"attend/internal/config"
@@ -22,11 +23,30 @@ const (
 // a unix socket: that only its own user can open.
 type auth struct {
 	tokens    *access.Tokens
-	anonymous *access.Principal // everybody, where there are no tokens
+	anonymous atomic.Pointer[access.Principal] // everybody, where there are no tokens
+	socket    bool                             // the daemon listens on one
 }
 
-// newAuth knows the tokens of the configuration. Its stop must be called.
+// newAuth knows the tokens of the configuration. They must be stopped.
 func newAuth(cfg *config.Config) *auth {
+	a := &auth{tokens: access.NewTokens(tokensOf(cfg)), socket: cfg.Socket != ""}
+	a.anonymous.Store(access.Anonymous(a.socket))
+	return a
+}
+
+// replace puts other tokens in force. With the first of them, whoever came
+// without one has no rights any longer.
+func (a *auth) replace(cfg *config.Config) {
+	before := a.anonymous.Load()
+	a.tokens.Replace(tokensOf(cfg))
+	if !a.tokens.Empty() {
+		a.anonymous.Store(access.Anonymous(a.socket))
+		before.Revoke()
+	}
+}
+
+// tokensOf are the tokens of a configuration.
+func tokensOf(cfg *config.Config) []access.Token {
 	var all []access.Token
 	if cfg.Token != "" {
 		all = append(all, access.Token{
@@ -37,7 +57,7 @@ func newAuth(cfg *config.Config) *auth {
 	for i := range cfg.Tokens {
 		all = append(all, cfg.Tokens[i].Token)
 	}
-	return &auth{tokens: access.NewTokens(all), anonymous: access.Anonymous(cfg.Socket != "")}
+	return all
 }
 
 // open tells which paths need no token: what asks whether the process lives
@@ -50,7 +70,7 @@ func open(path string) bool {
 func (a *auth) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.tokens.Empty() {
-			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), a.anonymous)))
+			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), a.anonymous.Load())))
 			return
 		}
 		if open(r.URL.EscapedPath()) {

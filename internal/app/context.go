@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"attend/internal/config"
 	"attend/internal/fields"
 	"attend/internal/judge"
 )
@@ -15,8 +16,8 @@ import (
 type contexts func(ctx context.Context, scope string) (judge.Context, error)
 
 // contexts joins what the hook and a Field bring; nil where neither is configured.
-func (a *App) contexts(hook contexts) contexts {
-	attuned := attuneFacts(func() *fields.Service { return a.fields }, a.cfg.Context.Attune)
+func (a *App) contexts(hook contexts, ask *config.Attune) contexts {
+	attuned := attuneFacts(func() *fields.Service { return a.fields }, ask)
 	if attuned == nil {
 		return hook
 	}

@@ -40,6 +40,16 @@ type running struct {
 // configure reads a configuration as the command does.
 func configure(t *testing.T, env []string, args ...string) *config.Config {
 	t.Helper()
+	cfg, err := loads(t, env, args...)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// loads reads a configuration as often as it is called.
+func loads(t *testing.T, env []string, args ...string) func() (*config.Config, error) {
+	t.Helper()
 	flags := pflag.NewFlagSet("attend", pflag.ContinueOnError)
 	config.Flags(flags)
 	all := append([]string{"--store", "memory", "--kinds", kinds}, args...)
@@ -49,17 +59,17 @@ func configure(t *testing.T, env []string, args ...string) *config.Config {
 	if err := flags.Parse(all); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(flags, env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return func() (*config.Config, error) { return config.Load(flags, env) }
 }
 
 // run starts a daemon; it is stopped at the end of the test at the latest.
 func run(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
-	cfg := configure(t, env, args...)
+	load := loads(t, env, args...)
+	cfg, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
 	transport := new(http.Transport)
 	if cfg.Socket != "" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -75,6 +85,7 @@ func run(t *testing.T, env []string, args ...string) *running {
 		Logger:    slog.New(slog.NewTextHandler(d.log, nil)),
 		Registry:  prometheus.NewPedanticRegistry(),
 		Listening: func(at net.Addr) { listening <- at },
+		Load:      load,
 	})
 	if err != nil {
 		t.Fatal(err)

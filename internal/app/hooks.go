@@ -15,18 +15,27 @@ const pathHook = hooks.Path + "{name}"
 
 // buildHooks makes the hooks; they take what ingest takes.
 func (a *App) buildHooks() (*hooks.Service, error) {
-	list := make([]hooks.Hook, len(a.cfg.Hooks))
-	for i := range a.cfg.Hooks {
-		h, err := hookOf(&a.cfg.Hooks[i])
-		if err != nil {
-			return nil, fmt.Errorf("hook %s: %w", a.cfg.Hooks[i].Name, err)
-		}
-		list[i] = h
+	list, err := hooksOf(a.cfg)
+	if err != nil {
+		return nil, err
 	}
 	return hooks.New(hooks.Options{
 		Hooks: list, Push: hookPusher{a.ingest}.push, Logger: a.log, Registerer: a.opt.Registry,
 		MaxEventBytes: func(scope string) int64 { return a.runner.Policy().For(scope).MaxEventBytes },
 	})
+}
+
+// hooksOf are the hooks of a configuration.
+func hooksOf(c *config.Config) ([]hooks.Hook, error) {
+	list := make([]hooks.Hook, len(c.Hooks))
+	for i := range c.Hooks {
+		h, err := hookOf(&c.Hooks[i])
+		if err != nil {
+			return nil, fmt.Errorf("hook %s: %w", c.Hooks[i].Name, err)
+		}
+		list[i] = h
+	}
+	return list, nil
 }
 
 // hookOf gives a hook its secrets.

@@ -31,24 +31,27 @@ func (a *App) buildRunner(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j, err := NewJudging(&a.cfg.Judges, JudgeOptions{Secret: secret, Environ: os.Environ(), Metrics: metrics})
+	a.judgeOptions = JudgeOptions{Secret: secret, Environ: os.Environ(), Metrics: metrics}
+	if a.judging, err = NewJudging(&a.cfg.Judges, a.judgeOptions); err != nil {
+		return err
+	}
+	a.cleanups.push("judges", func(context.Context) error { a.judging.Close(); return nil })
+	first, err := newSinks(a.cfg, nil)
 	if err != nil {
 		return err
 	}
-	deliver, err := a.buildSinks()
-	if err != nil {
-		return err
-	}
-	a.cleanups.push("judges", func(context.Context) error { j.Close(); return nil })
+	a.outbox.put(first)
+	a.cleanups.push("sinks", func(context.Context) error { a.outbox.close(); return nil })
+	asks := a.asks(a.cfg, a.judging)
 	a.runner = runner.New(runner.Options{
 		Store:      a.store,
-		Judge:      j.Judge,
+		Judge:      asks.Judge,
 		Compile:    rules.Compile,
-		Context:    a.contexts(j.Context),
-		Capture:    j.Capture,
-		Deliver:    deliver,
-		Judges:     judgeNames(&a.cfg.Judges),
-		Record:     a.cfg.Judges.Record,
+		Context:    asks.Context,
+		Capture:    asks.Capture,
+		Judges:     asks.Judges,
+		Record:     asks.Record,
+		Deliver:    &a.outbox,
 		MaxCalls:   a.cfg.Judges.Calls,
 		Logger:     a.log,
 		Registerer: a.opt.Registry,
@@ -57,6 +60,14 @@ func (a *App) buildRunner(ctx context.Context) error {
 		LeaseTTL:   a.cfg.Replicas.Lease,
 	})
 	return nil
+}
+
+// asks is who is asked about windows, as a configuration says.
+func (a *App) asks(c *config.Config, j *Judging) runner.Asks {
+	return runner.Asks{
+		Judge: j.Judge, Context: a.contexts(j.Context, c.Context.Attune), Capture: j.Capture,
+		Judges: judgeNames(&c.Judges), Record: c.Judges.Record,
+	}
 }
 
 // judgeNames are the names of the configured judges.
@@ -80,6 +91,10 @@ type JudgeOptions struct {
 	Metrics *judge.Metrics
 	// Tap sees what is sent and what comes back; nil is nobody.
 	Tap *Tap
+	// Before is what was built for an earlier configuration; nil for nothing.
+	// A judge that is the same in both goes on, with its breaker and with what
+	// it has spent today.
+	Before *Judging
 }
 
 // Tap sees what goes out to judges, and what comes back.
@@ -96,6 +111,13 @@ type Judging struct {
 	Context func(ctx context.Context, scope string) (judge.Context, error) // the hook; nil for none
 	Capture func(ctx context.Context, scope string) ([]judge.Image, error) // the hook; nil for none
 	client  *wire.Client
+	built   []builtJudge
+}
+
+// builtJudge is a judge within its limits, and what it was built of.
+type builtJudge struct {
+	of    config.Judge
+	judge judge.Judge
 }
 
 // NewJudging builds what the configuration says. Close it.
@@ -109,6 +131,7 @@ func NewJudging(c *config.Judges, o JudgeOptions) (*Judging, error) {
 	if j.Judge, err = b.compose(c); err != nil {
 		return nil, err
 	}
+	j.built = b.built
 	if e, err := b.hook(&c.Context); err != nil {
 		return nil, fmt.Errorf("the context hook: %w", err)
 	} else if e != nil {
@@ -130,10 +153,16 @@ type bench struct {
 	JudgeOptions
 	client *wire.Client
 	fence  []byte
+	built  []builtJudge
 }
 
 func newBench(o JudgeOptions) *bench {
-	b := &bench{JudgeOptions: o, client: wire.New()}
+	b := &bench{JudgeOptions: o}
+	if o.Before != nil {
+		b.client = o.Before.client
+	} else {
+		b.client = wire.New()
+	}
 	if o.Tap != nil {
 		b.client = b.client.Through(o.Tap.HTTP)
 	}
@@ -158,17 +187,9 @@ func (b *bench) compose(c *config.Judges) (judge.Judge, error) {
 
 // entry builds one judge within its limits, and when it is asked.
 func (b *bench) entry(c *config.Judge) (judge.Entry, error) {
-	j, err := b.judge(c)
+	j, err := b.limited(c)
 	if err != nil {
 		return judge.Entry{}, err
-	}
-	if c.Type != config.JudgeRule && c.Type != config.JudgeRules { // those ask nobody
-		j, err = judge.Limit(c.Name, j, judge.Limits{
-			Concurrency: c.Concurrency, PerSecond: c.PerSecond, DailyCalls: int(c.DailyCalls), DailyTokens: c.DailyTokens, Metrics: b.Metrics,
-		})
-		if err != nil {
-			return judge.Entry{}, err
-		}
 	}
 	e := judge.Entry{Name: c.Name, Judge: j, Below: c.Below, OnErrorNext: c.OnNext, Timeout: c.Timeout}
 	if c.When == "" {
@@ -180,6 +201,32 @@ func (b *bench) entry(c *config.Judge) (judge.Entry, error) {
 	}
 	e.When = func(in *judge.Input) (bool, error) { return when.Met(expr.OfInput(in)) }
 	return e, nil
+}
+
+// limited builds the judge of one entry within its limits, unless it is there
+// already.
+func (b *bench) limited(c *config.Judge) (judge.Judge, error) {
+	of := *c
+	of.When, of.Below, of.OnNext, of.Timeout = "", 0, false, 0 // when it is asked makes it no other
+	if b.Before != nil {
+		for _, known := range b.Before.built {
+			if config.Same(known.of, of) {
+				b.built = append(b.built, known)
+				return known.judge, nil
+			}
+		}
+	}
+	j, err := b.judge(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Type != config.JudgeRule && c.Type != config.JudgeRules { // those ask nobody
+		j, err = judge.Limit(c.Name, j, judge.Limits{
+			Concurrency: c.Concurrency, PerSecond: c.PerSecond, DailyCalls: int(c.DailyCalls), DailyTokens: c.DailyTokens, Metrics: b.Metrics,
+		})
+	}
+	b.built = append(b.built, builtJudge{of, j})
+	return j, err
 }
 
 // judge builds the judge of one entry.

@@ -93,6 +93,7 @@ var notDriven = map[string]string{
 	"POST /v1/hooks/{name} 503 storeUnavailable":  "a store that fails: internal/ingest/hooks",
 	"GET /v1/decisions 429 tooManyWaits":          "a thousand requests at once: internal/api",
 	"GET /v1/decisions/stream 429 tooManyStreams": "a thousand streams at once: internal/api",
+	"POST /v1/reload 409 noReload":                "the instant at which it stops: internal/api",
 	"GET /readyz 503 notReady":                    "the instant at which it stops: internal/app",
 	"POST /mcp 202":                               "internal/mcpserve",
 	"GET /mcp 200":                                "internal/mcpserve",
@@ -111,6 +112,7 @@ func TestDocument_IsWhatTheDaemonDoes(t *testing.T) {
 		"sources":               driveSources,
 		"hooks":                 driveHooks,
 		"silences":              driveSilences,
+		"reloads":               driveReloads,
 	} {
 		t.Run(name, func(t *testing.T) { maps.Copy(seen, drive(t).seen) })
 	}

@@ -125,6 +125,7 @@ func rightsTable(decision, letter string) map[string]row {
 		"GET /v1/consumers/{name}":          {right: "read", path: "/v1/consumers/none", ok: 404},
 		"DELETE /v1/consumers/{name}":       {right: "admin", path: "/v1/consumers/none", ok: 404},
 		"GET /v1/sources":                   {right: "read", ok: 200},
+		"POST /v1/reload":                   {right: "admin", ok: 200},
 		"GET /v1/silences":                  {right: "read", ok: 200},
 		"POST /v1/silences":                 {right: "admin", body: `{"scope":"chat:9","forMs":60000,"why":"to see who may"}`, ok: 201, elsewhere: 403},
 		"GET /v1/silences/{id}":             {right: "read", path: "/v1/silences/none", ok: 404},

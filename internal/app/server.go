@@ -31,7 +31,7 @@ const (
 // buildServer puts the routes together.
 func (a *App) buildServer() error {
 	who := newAuth(a.cfg)
-	a.tokens = who.tokens
+	a.auth, a.tokens = who, who.tokens
 	a.cleanups.push("tokens", func(context.Context) error { who.tokens.Stop(); return nil })
 	r := newRouter(a.log, newGuard(a.cfg), who)
 	r.Method(http.MethodGet, pathHealth, bounded(http.HandlerFunc(a.health)))
@@ -126,6 +126,10 @@ func (a *App) stopServer(ctx context.Context) error {
 	a.ingest.Stop()
 	part, cancel := most(ctx)
 	defer cancel()
+	select { // nobody gets the turn of a reload any more
+	case <-a.reloading.turn:
+	case <-part.Done():
+	}
 	if err := a.server.Shutdown(part); err != nil {
 		a.log.Warn("requests were cut off", "error", err)
 		return a.server.Close()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 
 	"attend/internal/config"
 	"attend/internal/engine"
@@ -13,34 +14,50 @@ import (
 	"attend/internal/sink"
 )
 
-// buildSinks makes what takes decisions and dead letters.
-func (a *App) buildSinks() (runner.Deliverer, error) {
+// sinks are those of a configuration, by name.
+type sinks map[string]builtSink
+
+// builtSink is a sink and what it was built of.
+type builtSink struct {
+	sink.Sink
+	of    config.Sink
+	close func()
+}
+
+// newSinks makes what takes decisions and dead letters. One that is the same in
+// an earlier configuration goes on.
+func newSinks(c *config.Config, before sinks) (sinks, error) {
 	all := make(sinks)
-	configured := a.cfg.Sinks
-	if a.cfg.DeadLetters != nil {
-		configured = append(configured[:len(configured):len(configured)], *a.cfg.DeadLetters)
+	configured := c.Sinks
+	if c.DeadLetters != nil {
+		configured = append(configured[:len(configured):len(configured)], *c.DeadLetters)
 	}
 	for i := range configured {
-		c := &configured[i]
-		s, err := a.buildSink(c)
+		of := &configured[i]
+		if known, there := before[of.Name]; there && config.Same(known.of, *of) {
+			all[of.Name] = known
+			continue
+		}
+		s, err := newSink(of)
 		if err != nil {
-			return nil, fmt.Errorf("sink %s: %w", c.Name, err)
+			return nil, fmt.Errorf("sink %s: %w", of.Name, err)
 		}
-		if c.Timeout > 0 {
-			s = sink.Within(c.Timeout, s)
+		if of.Timeout > 0 {
+			s.Sink = sink.Within(of.Timeout, s.Sink)
 		}
-		all[c.Name] = s
+		all[of.Name] = s
 	}
 	return all, nil
 }
 
-func (a *App) buildSink(c *config.Sink) (sink.Sink, error) {
+func newSink(c *config.Sink) (builtSink, error) {
+	b := builtSink{of: *c, close: func() {}}
 	if c.URL != "" {
 		s, err := sink.NewHTTP(c.URL, []byte(c.Key.Reveal()), ReadBuild().Version)
 		if err == nil {
-			a.cleanups.push("sink "+c.Name, func(context.Context) error { s.Close(); return nil })
+			b.Sink, b.close = s, s.Close
 		}
-		return s, err
+		return b, err
 	}
 	env := make(map[string]string, len(c.Variables))
 	for _, v := range c.Variables {
@@ -48,19 +65,59 @@ func (a *App) buildSink(c *config.Sink) (sink.Sink, error) {
 	}
 	spec, err := program.New(program.Options{Command: c.Command, Env: env}, os.Environ())
 	if err != nil {
-		return nil, err
+		return b, err
 	}
-	return sink.NewCommand(spec), nil
+	b.Sink = sink.NewCommand(spec)
+	return b, nil
 }
 
-// sinks are those that are configured, by name. Without any, what still waits
-// for one of an earlier configuration is given up.
-type sinks map[string]sink.Sink
+// outbox hands over to the sinks that are configured. Without any, what still
+// waits for one of an earlier configuration is given up.
+type outbox struct {
+	mu          sync.RWMutex
+	now, before sinks // before are those of the configuration before
+}
+
+// put puts other sinks in force. A delivery whose start stands in the log already
+// may be about to name one of those before: they stay until the next are put.
+func (o *outbox) put(next sinks) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, s := range o.before { //arch:sorted each is closed
+		if s.Sink != o.now[name].Sink && s.Sink != next[name].Sink {
+			s.close()
+		}
+	}
+	o.before, o.now = o.now, next
+}
+
+// current are the sinks in force.
+func (o *outbox) current() sinks {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.now
+}
+
+// close lets go of connections.
+func (o *outbox) close() {
+	o.put(nil)
+	o.put(nil)
+}
+
+// find returns the sink of a name.
+func (o *outbox) find(name string) (s builtSink, ok bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if s, ok = o.now[name]; !ok {
+		s, ok = o.before[name]
+	}
+	return s, ok
+}
 
 // Deliver implements runner.Deliverer.
-func (s sinks) Deliver(ctx context.Context, p *runner.Parcel) error {
-	to := s[p.Sink]
-	if to == nil {
+func (o *outbox) Deliver(ctx context.Context, p *runner.Parcel) error {
+	to, ok := o.find(p.Sink)
+	if !ok {
 		return &sink.Error{Message: fmt.Sprintf("no sink of the name %q is configured any more", p.Sink), Never: true}
 	}
 	body, err := json.Marshal(shown(p))

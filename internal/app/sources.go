@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 
 	"attend/internal/api"
@@ -16,14 +17,37 @@ import (
 
 // buildSources makes the sources of events; it takes what ingest takes.
 func (a *App) buildSources() error {
-	dialers := make(map[string]source.Dialer) // servers that sources have in common
-	list := make([]source.Source, 0, len(a.cfg.Sources))
-	for i := range a.cfg.Sources {
-		s := &a.cfg.Sources[i]
-		dialer, err := dialerOf(s, dialers)
+	list, dialers, err := sourcesOf(a.cfg, nil)
+	if err != nil {
+		return err
+	}
+	a.dialers = dialers
+	a.sources, err = source.New(source.Options{
+		Sources: list, Rows: a.store, Intake: intake{a.ingest}, Fence: a.runner.Fence, Policy: a.runner.Policy,
+		Now: a.store.Now, Logger: a.log, Registerer: a.opt.Registry,
+	})
+	return err
+}
+
+// dialers are the ways to servers, which sources have in common.
+type dialers map[string]source.Dialer
+
+// sourcesOf are the sources of a configuration. Those of a server that is known
+// already share its session.
+func sourcesOf(c *config.Config, before dialers) ([]source.Source, dialers, error) {
+	known := maps.Clone(before)
+	if known == nil {
+		known = make(dialers)
+	}
+	used := make(dialers)
+	list := make([]source.Source, 0, len(c.Sources))
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		key, dialer, err := dialerOf(s, known)
 		if err != nil {
-			return fmt.Errorf("source %s: %w", s.Name, err)
+			return nil, nil, fmt.Errorf("source %s: %w", s.Name, err)
 		}
+		used[key] = dialer
 		entry := source.Source{
 			Name: s.Name, Server: s.Server(), Dialer: dialer, Event: s.Event, Arguments: s.Arguments,
 			Mode: source.Mode(s.Mode), MaxAge: s.MaxAge, MaxEvents: s.MaxEvents, Poll: s.Poll,
@@ -34,49 +58,38 @@ func (a *App) buildSources() error {
 		}
 		list = append(list, entry)
 	}
-	var err error
-	a.sources, err = source.New(source.Options{
-		Sources: list, Rows: a.store, Intake: intake{a.ingest}, Fence: a.runner.Fence, Policy: a.runner.Policy,
-		Now: a.store.Now, Logger: a.log, Registerer: a.opt.Registry,
-	})
-	return err
+	return list, used, nil
 }
 
 // dialerOf returns the way to a source's server: the same for sources that name
 // the same one, in the same words.
-func dialerOf(s *config.Source, known map[string]source.Dialer) (source.Dialer, error) {
+func dialerOf(s *config.Source, known dialers) (key string, d source.Dialer, err error) {
 	variables := make(map[string]string, len(s.Variables))
-	key := fmt.Sprintf("%q %q %q", s.URL, s.Token.Reveal(), s.Command)
+	key = fmt.Sprintf("%q %q %q", s.URL, s.Token.Reveal(), s.Command)
 	for _, v := range s.Variables {
 		variables[v.Name] = v.Value.Reveal()
 		key += fmt.Sprintf(" %q=%q", v.Name, v.Value.Reveal())
 	}
 	if d := known[key]; d != nil {
-		return d, nil
+		return key, d, nil
 	}
-	var d source.Dialer
 	if len(s.Command) > 0 {
 		spec, err := program.New(program.Options{Command: s.Command, Env: variables}, os.Environ())
 		if err != nil {
-			return nil, err
+			return key, nil, err
 		}
 		d = source.NewProgram(spec, ReadBuild().Version)
 	} else {
-		var err error
 		if d, err = source.NewHTTP(s.URL, s.Token.Reveal(), ReadBuild().Version); err != nil {
-			return nil, err
+			return key, nil, err
 		}
 	}
 	known[key] = d
-	return d, nil
+	return key, d, nil
 }
 
-// startSources starts them, if there are any.
-func (a *App) startSources() {
-	if len(a.cfg.Sources) > 0 {
-		a.runUntilStopped("sources", a.sources.Run)
-	}
-}
+// startSources starts them. A reload may bring the first one.
+func (a *App) startSources() { a.runUntilStopped("sources", a.sources.Run) }
 
 // intake gives ingest to sources without naming its types.
 type intake struct{ ingest *ingest.Handler }

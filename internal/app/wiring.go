@@ -46,6 +46,7 @@ func (a *App) mount(r chi.Router) error {
 		Consumers: a.consumers,
 		Sources:   sourceViews{a},
 		Silences:  a.silences,
+		Reload:    a.reloadFor,
 		Streams:   streams,
 		Fields:    a.fields,
 		Stopping:  a.stopping,
@@ -80,12 +81,11 @@ func (a *App) mount(r chi.Router) error {
 		return err
 	}
 	a.webhooks = webhooks{posts, protocol}
-	senders, err := a.buildHooks()
-	if err != nil {
+	if a.hooks, err = a.buildHooks(); err != nil {
 		return err
 	}
-	r.Method(http.MethodPost, pathHook, senders)
-	r.Method(http.MethodOptions, pathHook, senders)
+	r.Method(http.MethodPost, pathHook, a.hooks)
+	r.Method(http.MethodOptions, pathHook, a.hooks)
 	r.Handle(pathIngest, needs(access.Ingest, a.ingest)) // it says itself what other methods should be
 	r.Method(http.MethodGet, pathMCP, protocol)
 	r.Method(http.MethodPost, pathMCP, protocol)

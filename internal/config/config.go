@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"attend/internal/engine"
+	"attend/internal/silences"
 )
 
 // Config is everything the daemon is told, validated. It is not changed after
@@ -55,6 +56,9 @@ type Config struct {
 	// dead letters; nil leaves them to the log.
 	Sinks       []Sink
 	DeadLetters *Sink
+
+	// Silences keep scopes from the judge for as long as they stand here.
+	Silences []silences.Configured
 
 	LogLevel      slog.Level
 	LogFormat     string // "text" or "json"

@@ -52,10 +52,15 @@ func (l *loader) checkListeners() {
 	}
 }
 
+// exposed reports whether other machines reach the daemon, without a token.
+func (c *Config) exposed() bool {
+	return c.Socket == "" && c.Host != "" && !loopback(c.Host) && c.Token == "" && len(c.Tokens) == 0
+}
+
 // checkExposure refuses to listen where other machines reach the daemon
 // without a token, unless that was asked for in words.
 func (l *loader) checkExposure() {
-	if l.c.Socket != "" || l.c.Host == "" || loopback(l.c.Host) || l.c.Token != "" || len(l.c.Tokens) > 0 {
+	if !l.c.exposed() {
 		return
 	}
 	v := l.value("host")

@@ -260,6 +260,7 @@ func (l *loader) sections(root *yaml.Node, r *reader) {
 	l.c.Sinks = r.readSinks(section(root, keySinks))
 	l.c.DeadLetters = r.readLetters(section(root, keyDeadLetters))
 	l.c.Context = r.readContext(section(root, keyContext))
+	l.c.Silences = r.readSilences(section(root, keySilences))
 }
 
 // section returns the value of a top-level key, nil when there is none.

@@ -121,7 +121,7 @@ func scalars() []scalar {
 
 // sections are the keys of attend.yaml that are no scalars.
 func sections() []string {
-	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyWebhook, keyJudges, keyOverride, keyContext, keyCapture, keySources, keyHooks, keySinks, keyDeadLetters, keyTokens}
+	return []string{"policy", "scopes", "floor", "criteria", "predicates", keyRetention, keyField, keyWebhook, keyJudges, keyOverride, keyContext, keyCapture, keySources, keySilences, keyHooks, keySinks, keyDeadLetters, keyTokens}
 }
 
 // Flags adds the flags of the daemon to fs. [Load] reads them back.

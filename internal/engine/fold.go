@@ -93,7 +93,7 @@ func (s *State) step(r *Rules, rec *Record, out *Outcome) {
 		s.arrived(rec, out)
 	case StepUndelivered:
 		s.returned(rec, out)
-	case StepAck, StepPolicy, StepSilence, StepShed, StepTrace:
+	case StepAck, StepPolicy, StepSilence, StepReload, StepShed, StepTrace:
 	}
 }
 

@@ -49,6 +49,7 @@ const (
 	StepAck        StepKind = "ack"        // outside: a consumer acknowledged
 	StepPolicy     StepKind = "policy"     // outside, every scope: a numbered policy
 	StepSilence    StepKind = "silence"    // outside, every scope
+	StepReload     StepKind = "reload"     // outside, every scope: the configuration was loaded again
 	StepSettled    StepKind = "settled"    // a window closed
 	StepCall       StepKind = "call"       // a judge call starts
 	StepFailed     StepKind = "failed"     // a judge call ended without an answer
@@ -81,6 +82,7 @@ type Step struct {
 	Delivery   *Delivery   `json:"delivery,omitempty"` // of delivery, delivered and undelivered
 	Policy     *Policy     `json:"policy,omitempty"`
 	Silence    *Silence    `json:"silence,omitempty"`
+	Reload     *Reload     `json:"reload,omitempty"`
 	Shed       *Shed       `json:"shed,omitempty"`
 	Ack        *Ack        `json:"ack,omitempty"`
 	Trace      *Trace      `json:"trace,omitempty"`
@@ -89,7 +91,7 @@ type Step struct {
 // Outside reports whether anyone may append the step, not the owner alone.
 func (k StepKind) Outside() bool {
 	switch k {
-	case StepFlush, StepGap, StepRequeue, StepAck, StepPolicy, StepSilence:
+	case StepFlush, StepGap, StepRequeue, StepAck, StepPolicy, StepSilence, StepReload:
 		return true
 	default:
 		return false
@@ -223,6 +225,16 @@ type Silence struct {
 	Who          string `json:"who,omitempty"`
 	Why          string `json:"why,omitempty"`
 	Ended        bool   `json:"ended,omitempty"` // the record ends the silence of this id
+}
+
+// Reload tells that a daemon has loaded its configuration again. It moves no
+// window: what changed in the rules stands in records of its own.
+type Reload struct {
+	Who          string   `json:"who,omitempty"`          // the principal, or the signal
+	Replica      string   `json:"replica,omitempty"`      // whose configuration it is, where several share the log
+	Changed      []string `json:"changed,omitempty"`      // the parts that are in force anew
+	NeedsRestart []string `json:"needsRestart,omitempty"` // the keys that wait for the next start
+	Policy       uint32   `json:"policy"`                 // the number of the policy in force
 }
 
 // Shed is the trace of events that the rules dropped.

@@ -127,22 +127,30 @@ func (r *Runner) restoreWakes(ctx context.Context) error {
 // events are accepted. Of two replicas that take the same number the first in
 // the log has it, so who appends looks again.
 func EnsurePolicy(ctx context.Context, log store.Log, configured *engine.Policy) error {
+	_, err := RecordPolicy(ctx, log, configured)
+	return err
+}
+
+// RecordPolicy does the same, and returns the number that the policy has.
+func RecordPolicy(ctx context.Context, log store.Log, configured *engine.Policy) (number uint32, err error) {
 	for {
-		ensured, err := ensurePolicy(ctx, log, configured)
-		if err != nil || ensured {
-			return err
+		number, err = ensurePolicy(ctx, log, configured)
+		if err != nil || number > 0 {
+			return number, err
 		}
 	}
 }
 
-func ensurePolicy(ctx context.Context, log store.Log, configured *engine.Policy) (ensured bool, err error) {
+// ensurePolicy returns 0 once it has appended the policy: whether it has its
+// number is for the next look to say.
+func ensurePolicy(ctx context.Context, log store.Log, configured *engine.Policy) (number uint32, err error) {
 	p := *configured
 	newest := engine.Policy{}
 	q := store.StepQuery{Kinds: []engine.StepKind{engine.StepPolicy}, Limit: readLimit}
 	for {
 		recs, err := log.Steps(ctx, q)
 		if err != nil {
-			return false, fmt.Errorf("read the policies: %w", err)
+			return 0, fmt.Errorf("read the policies: %w", err)
 		}
 		for i := range recs {
 			if q.After = recs[i].Position; recs[i].Step.Policy.Number > newest.Number {
@@ -156,14 +164,14 @@ func ensurePolicy(ctx context.Context, log store.Log, configured *engine.Policy)
 	p.Number = newest.Number
 	same, err := samePolicy(&p, &newest)
 	if err != nil || same && p.Number > 0 {
-		return true, err
+		return p.Number, err
 	}
 	p.Number++
 	receipts, err := log.Append(ctx, store.Entry{Steps: []engine.Step{{Kind: engine.StepPolicy, Policy: &p}}})
 	if err != nil {
-		return false, fmt.Errorf("append the policy: %w", err)
+		return 0, fmt.Errorf("append the policy: %w", err)
 	}
-	return false, receipts[0].Err
+	return 0, receipts[0].Err
 }
 
 func samePolicy(a, b *engine.Policy) (bool, error) {

@@ -149,8 +149,13 @@ func (s *Service) show(of *engine.Silence) Silence {
 	return v
 }
 
+// active tells whether a silence has not ended. One that was ended has, though it
+// covers what is due at the millisecond at which its end was written.
 func (s *Service) active(of *engine.Silence) bool {
-	return engine.Time(s.now().UnixMilli()) < of.Until
+	s.mu.Lock()
+	_, ended := s.ended[of.ID]
+	s.mu.Unlock()
+	return !ended && engine.Time(s.now().UnixMilli()) < of.Until
 }
 
 // List returns silences that whoever asks may see, newest first: those that have
@@ -275,9 +280,7 @@ func (s *Service) End(ctx context.Context, who, id string, may func(*engine.Sile
 			return Silence{}, err
 		}
 	}
-	v, err := s.whole(ctx, of)
-	v.Active = false // though it may be the millisecond at which it was written
-	return v, err
+	return s.whole(ctx, of)
 }
 
 func (s *Service) write(ctx context.Context, all ...engine.Silence) (engine.Time, error) {
