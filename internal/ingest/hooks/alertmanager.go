@@ -82,12 +82,12 @@ func (a alertmanager) event(raw json.RawMessage, group map[string]json.RawMessag
 // id is the same for each repetition, and another one when the alert is
 // resolved, or comes again later.
 func (a *alert) id() string {
-	print := a.Fingerprint
-	if print == "" { // versions before 0.16 send none
+	fingerprint := a.Fingerprint
+	if fingerprint == "" { // versions before 0.16 send none
 		sum := sha256.Sum256(encode(a.Labels)) // which sorts them
-		print = hex.EncodeToString(sum[:16])
+		fingerprint = hex.EncodeToString(sum[:16])
 	}
-	return fitted(print+" "+a.StartsAt+" "+a.Status, maxID)
+	return fitted(fingerprint+" "+a.StartsAt+" "+a.Status, maxID)
 }
 
 // maxID is how many bytes an id may have.

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // Headers of GitHub's deliveries.
@@ -22,7 +23,7 @@ func (g github) read(r *request) (*reading, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	event := r.header.Get(headerGitHubEvent)
+	event := headerText(r.header, headerGitHubEvent)
 	if event == "" {
 		return nil, invalid("X-GitHub-Event is missing: it says which event this is")
 	}
@@ -38,8 +39,13 @@ func (g github) read(r *request) (*reading, *refusal) {
 		name += "." + action
 	}
 	return &reading{events: []Event{{
-		Scope: g.scope.of(members), Name: name, ID: r.header.Get(headerGitHubDelivery), Data: body, Text: githubText(event, body),
+		Scope: g.scope.of(members), Name: name, ID: fitted(headerText(r.header, headerGitHubDelivery), maxID), Data: body, Text: githubText(event, body),
 	}}}, nil
+}
+
+// headerText returns a header as text: a sender may put any bytes into it.
+func headerText(h http.Header, name string) string {
+	return strings.ToValidUTF8(h.Get(name), "\ufffd")
 }
 
 // githubBody returns the payload, which is the body or one field of a form.

@@ -104,7 +104,7 @@ func (m *mapper) read(r *request) (*reading, *refusal) {
 	if m.defaults != nil {
 		event = m.defaults(body)
 	}
-	event.ID = r.id
+	event.ID = strings.ToValidUTF8(r.id, "\ufffd")
 	for _, part := range []struct {
 		name string
 		into *string

@@ -99,10 +99,10 @@ func outcome(p *Pushed) result {
 // refuse answers a request of which nothing was taken.
 func (s *Service) refuse(w http.ResponseWriter, hook *receiver, refused *refusal) {
 	s.metrics.count(hook.name, refused.what)
-	switch refused.what {
-	case resultUnauthorized:
+	switch {
+	case refused.what == resultUnauthorized:
 		w.Header().Set("WWW-Authenticate", hook.challenge())
-	case resultInvalid: // by a sender that is who it says it is
+	case refused.what == resultInvalid: // by a sender that is who it says it is
 		s.logger.Warn("a request to a hook cannot be taken", slog.String("hook", hook.name), slog.String("code", refused.Code))
 	}
 	if refused.after > 0 {

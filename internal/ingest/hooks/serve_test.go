@@ -43,8 +43,15 @@ func TestServe_WhoBearsNothing(t *testing.T) {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(credential))
 	}
 	for _, headers := range [][]string{
-		{}, {"Authorization", ""}, {"Authorization", "Bearer"}, {"Authorization", "Bearer "}, {"Authorization", token}, {"Authorization", "Basic " + token},
-		{"Authorization", "Bearer " + token + "x"}, {"Authorization", "Bearer " + token[1:]}, {"X-Authorization", "Bearer " + token},
+		{},
+		{"Authorization", ""},
+		{"Authorization", "Bearer"},
+		{"Authorization", "Bearer "},
+		{"Authorization", token},
+		{"Authorization", "Basic " + token},
+		{"Authorization", "Bearer " + token + "x"},
+		{"Authorization", "Bearer " + token[1:]},
+		{"X-Authorization", "Bearer " + token},
 		{"Authorization", "Bearer " + token, "Authorization", "Bearer " + token},
 	} {
 		r := httptest.NewRequest(http.MethodPost, Path+"any", iotest.ErrReader(errors.New("the body was read")))
@@ -228,7 +235,7 @@ func TestServe_ABodyThatIsLate(t *testing.T) {
 type timeout struct{}
 
 func (timeout) Error() string        { return "i/o timeout" }
-func (timeout) Is(target error) bool { return target == os.ErrDeadlineExceeded } //nolint:errorlint // this is how an error says what it is
+func (timeout) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 
 // A new list is in force at once; one that is wrong changes nothing.
 func TestService_Replace(t *testing.T) {
