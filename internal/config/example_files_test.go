@@ -141,11 +141,11 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	b := exampleFile(t, "attend.yaml")
 	b = b[bytes.Index(b, []byte("\nhost:")):] // before it stand command lines
 	b = bytes.Replace(b, []byte("scopes: []\n"), []byte("scopes:\n"), 1)
-	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|judges:|rules:|override:|capture:|context:|sources:|sinks:|deadLetters:|silences:|- |  )`).ReplaceAll(b, []byte("$1"))
+	b = regexp.MustCompile(`(?m)^# (token:|tokens:|allowedHosts:|allowedOrigins:|secretKey:|guidance:|criteria:|predicates:|judges:|rules:|override:|capture:|context:|sources:|hooks:|sinks:|deadLetters:|silences:|- |  )`).ReplaceAll(b, []byte("$1"))
 	t.Chdir(t.TempDir())
 	write(t, DefaultFile, string(b))
 	b = bytes.Replace(b, []byte("judge: rule\n"), nil, 1) // in whose place judges stand
-	env := []string{"TYPESAFE_API_KEY=a-key", "JUDGE_TOKEN=a-token", "CI_TOKEN=a-token", "CHAT_TOKEN=a-token", "NOTES_TOKEN=a-token", "AGENT_SECRET=whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcyEh"}
+	env := []string{"TYPESAFE_API_KEY=a-key", "JUDGE_TOKEN=a-token", "CI_TOKEN=a-token", "GITHUB_WEBHOOK_SECRET=a-secret-that-is-long-enough", "ALERTS_TOKEN=a-token-that-is-long-enough", "BILLING_SECRET=whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcyEh", "CHAT_TOKEN=a-token", "NOTES_TOKEN=a-token", "AGENT_SECRET=whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcyEh"}
 	write(t, DefaultFile, string(b))
 	c, err := Load(nil, env)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestExamples_AttendYAMLUncommented(t *testing.T) {
 	if c.Token == "" || len(c.AllowedHosts) == 0 || len(c.AllowedOrigins) == 0 || c.Settings.Guidance == "" ||
 		len(c.Settings.Criteria) == 0 || len(c.Settings.Predicates) == 0 || len(c.Scopes) == 0 ||
 		len(c.Judges.Entries) != 4 || c.Judges.Entries[0].Rules == "" || len(c.Judges.Overrides) == 0 ||
-		c.Judges.Context.IsZero() || c.Judges.Capture.IsZero() || c.Context.Attune == nil || c.Webhook.SecretKey == "" || len(c.Webhook.Allow) == 0 || len(c.Webhook.Receivers) == 0 || len(c.Sources) != 2 || len(c.Silences) != 1 {
+		c.Judges.Context.IsZero() || c.Judges.Capture.IsZero() || c.Context.Attune == nil || c.Webhook.SecretKey == "" || len(c.Webhook.Allow) == 0 || len(c.Webhook.Receivers) == 0 || len(c.Sources) != 2 || len(c.Hooks) != 5 || len(c.Silences) != 1 {
 		t.Errorf("something stayed a comment: %+v", c)
 	}
 }

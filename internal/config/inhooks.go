@@ -238,12 +238,12 @@ type HookReport struct {
 	Name  string     `json:"name"`
 	Type  hooks.Type `json:"type"`
 	Path  string     `json:"path"`
-	Scope string     `json:"scope"` // the template or expression, "" for the type's own
+	Scope string     `json:"scope"` // the template or expression
 }
 
 func reportHook(h *InHook) HookReport {
 	scope := h.Scope
-	for _, other := range []string{h.Event.Scope, hooks.DefaultScope(h.Type)} {
+	for _, other := range []string{h.Event.Scope, hooks.DefaultScope(h.Type), string(h.Type) + ":" + h.Name} {
 		if scope == "" {
 			scope = other
 		}
