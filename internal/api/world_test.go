@@ -38,6 +38,7 @@ type world struct {
 	sources   []api.SourceView
 	consumers *feed.Consumers
 	streams   *feed.Streams
+	ids       int
 	registry  *prometheus.Registry
 	stopping  chan struct{}
 	fields    *fakeFields

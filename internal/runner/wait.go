@@ -35,23 +35,35 @@ func (r *Runner) wait(ctx context.Context, more bool, idle chan<- engine.Positio
 		idle <- engine.Position(r.applied.Load())
 		r.watching = true
 	}
-	timeout := time.NewTimer(r.untilNext())
+	began := time.Now()
+	timeout := time.NewTimer(0)
 	defer timeout.Stop()
-	select {
-	case <-ctx.Done():
-	case <-grown:
-		r.watching = false
-	case <-timeout.C:
-	case o := <-r.outcomes:
-		r.take(o)
-	case a := <-r.sends.ended:
-		r.takeArrival(a)
-	case s := <-r.saving.done:
-		r.saveDone(ctx, s)
-	case c := <-r.shards.claims:
-		r.takeClaim(ctx, c)
-	case at := <-r.shards.covers:
-		r.takeCovers(at)
+	for {
+		left, glances := r.untilNext(time.Since(began))
+		if left <= 0 {
+			return
+		}
+		timeout.Reset(left)
+		select {
+		case <-timeout.C:
+			if glances {
+				continue
+			}
+		case <-ctx.Done():
+		case <-grown:
+			r.watching = false
+		case o := <-r.outcomes:
+			r.take(o)
+		case a := <-r.sends.ended:
+			r.takeArrival(a)
+		case s := <-r.saving.done:
+			r.saveDone(ctx, s)
+		case c := <-r.shards.claims:
+			r.takeClaim(ctx, c)
+		case at := <-r.shards.covers:
+			r.takeCovers(at)
+		}
+		return
 	}
 }
 
@@ -93,17 +105,27 @@ func (r *Runner) takeReady(ctx context.Context, grown <-chan struct{}) (came boo
 	}
 }
 
-// untilNext is how long nothing becomes due by the clock.
-func (r *Runner) untilNext() time.Duration {
-	until := min(longestWait, r.opt.CheckpointInterval)
+// glance is how long a deadline is waited for before the clock is read again. A
+// timer stands still while the machine is suspended, and knows nothing of a
+// clock that was set forward: what became due meanwhile is due within this time.
+const glance = 250 * time.Millisecond
+
+// untilNext is how long nothing becomes due, given how long nothing has; glances
+// says that only the clock is to be read then.
+func (r *Runner) untilNext(waited time.Duration) (left time.Duration, glances bool) {
+	left = min(longestWait, r.opt.CheckpointInterval)
 	if r.mem.recent.Len() > r.opt.MaxScopes {
-		until = min(until, evictEvery)
+		left = min(left, evictEvery)
 	}
+	left -= waited
 	if len(r.mem.wakes) > 0 {
 		ms := int64(r.mem.wakes[0].wake) - r.now()
-		until = min(until, time.Duration(max(ms, 0))*time.Millisecond)
+		left = min(left, time.Duration(max(ms, 0))*time.Millisecond)
 	}
-	return until
+	if left > glance && len(r.mem.wakes) > 0 {
+		return glance, true
+	}
+	return left, false
 }
 
 // now is the store's clock in Unix milliseconds: the one clock of stamps and
