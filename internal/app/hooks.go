@@ -11,7 +11,7 @@ import (
 )
 
 // pathHook is the path of every hook.
-const pathHook = hooks.Path + "{name}"
+const pathHook = "/v1/hooks/{name}"
 
 // buildHooks makes the hooks; they take what ingest takes.
 func (a *App) buildHooks() (*hooks.Service, error) {
