@@ -33,7 +33,7 @@ var layers = []layer{
 		},
 	},
 	{
-		"services", "what goes on behind an adapter, when nobody calls, is held and tested without it",
+		"services", "what goes on behind an adapter, or is checked when the configuration is read too, is held and tested without either",
 		[]string{"internal/mcpserve/webhook", "internal/judge/rules", "internal/ingest/hooks"},
 	},
 	{
