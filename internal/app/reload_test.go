@@ -20,10 +20,13 @@ type reloaded struct {
 	Warnings              []any
 }
 
-// reconfigure writes another attend.yaml.
+// reconfigure puts another attend.yaml in the place of one, whole at each instant.
 func reconfigure(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
 		t.Fatal(err)
 	}
 }
