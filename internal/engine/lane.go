@@ -57,6 +57,7 @@ type Lane struct {
 	Since   Time      `json:"since,omitempty"`   // when it started
 	Until   Time      `json:"until,omitempty"`   // when it is over, whoever made it
 	Policy  uint32    `json:"policy,omitempty"`  // under which it was made
+	Owner   int64     `json:"owner,omitempty"`   // who made it: the token of its fence
 	Failed  *Failed   `json:"failed,omitempty"`  // the last failure
 }
 
@@ -68,9 +69,12 @@ type Delivery struct {
 	Sink    string   `json:"sink"`
 	Attempt int      `json:"attempt"` // 1 is the first
 
-	// Of a start. Until TimeoutMs after its stamp nobody else may try.
+	// Of a start. Until TimeoutMs after its stamp nobody else may try. Owner is
+	// the token of the fence under which it was written: whoever prepared the
+	// same start at the same time finds that it is another's.
 	Policy    uint32 `json:"policy,omitempty"`
 	TimeoutMs int64  `json:"timeoutMs,omitempty"`
+	Owner     int64  `json:"owner,omitempty"`
 
 	TookMs int64   `json:"tookMs,omitempty"` // of an attempt that arrived
 	Failed *Failed `json:"failed,omitempty"` // of one that did not
@@ -175,6 +179,7 @@ func (s *State) sent(rec *Record, out *Outcome) {
 	}
 	sends := *l
 	sends.Phase, sends.Attempt, sends.Sink, sends.Policy = LaneSends, d.Attempt, d.Sink, d.Policy
+	sends.Owner = d.Owner
 	sends.Since, sends.Until = rec.Stamp, rec.Stamp+Time(d.TimeoutMs)
 	s.setLane(d.Lane, &sends)
 }

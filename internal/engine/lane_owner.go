@@ -17,16 +17,6 @@ func (s *State) First(name LaneName) (p Parcel, ok bool) {
 	return l.Queue[0], true
 }
 
-// Sending reports that an attempt stands in the log without an outcome: which
-// one, and until when its maker may go on with it.
-func (s *State) Sending(name LaneName) (attempt int, until Time, ok bool) {
-	l := s.Lane(name)
-	if l == nil || l.Phase != LaneSends {
-		return 0, 0, false
-	}
-	return l.Attempt, l.Until, true
-}
-
 // SendDue reports whether the first of a lane wants an attempt now.
 func (s *State) SendDue(name LaneName, now Time) bool {
 	l := s.Lane(name)
@@ -65,12 +55,13 @@ func (s *State) SinkFor(r *Rules, name LaneName) string {
 	return sink
 }
 
-// StartDelivery is the step to append just before a sink is called.
-func (s *State) StartDelivery(r *Rules, name LaneName) Step {
+// StartDelivery is the step to append, under the fence of a token, just before a
+// sink is called.
+func (s *State) StartDelivery(r *Rules, name LaneName, token int64) Step {
 	l, policy := s.Lane(name), r.Latest()
 	return laneStep(StepDelivery, &l.Queue[0], &Delivery{
 		Lane: name, Sink: s.SinkFor(r, name), Attempt: l.Attempt + 1,
-		Policy: policy.Number, TimeoutMs: policy.For(s.Scope).DeliveryTimeoutMs,
+		Policy: policy.Number, TimeoutMs: policy.For(s.Scope).DeliveryTimeoutMs, Owner: token,
 	})
 }
 

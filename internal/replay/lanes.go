@@ -7,12 +7,12 @@ import "attend/internal/engine"
 func (w *World) deliver(s *scope) []engine.Step {
 	var steps []engine.Step
 	for i, name := range engine.LaneNames() {
-		_, until, sends := s.state.Sending(name)
+		l := s.state.Lane(name)
 		switch {
-		case sends:
-			steps = append(steps, w.delivered(s, i, name, until)...)
+		case l != nil && l.Phase == engine.LaneSends:
+			steps = append(steps, w.delivered(s, i, name, l.Until)...)
 		case s.state.SendDue(name, w.now):
-			steps = append(steps, s.state.StartDelivery(w.rules, name))
+			steps = append(steps, s.state.StartDelivery(w.rules, name, 0))
 		case name == engine.LaneOutbox:
 			steps = append(steps, s.state.GiveUp(w.now)...)
 		}

@@ -49,6 +49,7 @@ type delivery struct {
 	placed  bool
 	gone    bool // it is nobody's any more, and needs no place
 	attempt int
+	owner   int64     // the token of the fence under which its start is written
 	sent    time.Time // before its start was appended
 	running bool
 	cancel  context.CancelFunc // of what runs
@@ -157,22 +158,24 @@ func (r *Runner) delivering(ctx context.Context, s *scope, now engine.Time) (ste
 
 // deliverFirst does what the first of a lane wants.
 func (r *Runner) deliverFirst(ctx context.Context, s *scope, lane int, name engine.LaneName, now engine.Time) []engine.Step {
-	attempt, until, sending := s.state.Sending(name)
-	d := r.current(s, lane, name, attempt, sending)
+	l := s.state.Lane(name)
+	sending := l != nil && l.Phase == engine.LaneSends
+	d := r.current(s, lane, l)
 	switch {
 	case sending && d == nil:
 		// Of an earlier process, or of another replica. It may still be on its way.
-		if now < until {
+		if now < l.Until {
 			return nil
 		}
 		return s.state.Undelivered(r.rules, now, name, engine.Failed{Why: "lost", Message: "the daemon ended while the sink was being called"})
-	case sending && d.result != nil:
-		return r.arrived(s, name, d.result, now)
-	case sending && !d.running:
-		r.send(ctx, s, name, d, until-now)
-		return nil
 	case sending:
-		return nil
+		if !d.running {
+			r.send(ctx, s, name, d, l.Until-now)
+		}
+		if d.result == nil {
+			return nil
+		}
+		return r.arrived(s, name, d.result, now)
 	case s.state.SendDue(name, now):
 		return r.startDelivery(s, lane, name, d)
 	case name == engine.LaneOutbox:
@@ -182,14 +185,18 @@ func (r *Runner) deliverFirst(ctx context.Context, s *scope, lane int, name engi
 }
 
 // current is this process's attempt at the first of a lane, nil when there is
-// none. One that the log has gone past is let go.
-func (r *Runner) current(s *scope, lane int, name engine.LaneName, attempt int, sending bool) *delivery {
+// none. One that the log has gone past is let go, and so is one whose start the
+// log has from another owner: two that prepare the same start are not two that
+// make it.
+func (r *Runner) current(s *scope, lane int, l *engine.Lane) *delivery {
 	d := r.sends.at(s, lane)
-	if d == nil {
+	switch {
+	case d == nil:
 		return nil
-	}
-	p, _ := s.state.First(name)
-	if p.ID == d.id && (sending && attempt == d.attempt || !sending && !d.running) {
+	case l == nil || l.Queue[0].ID != d.id:
+	case l.Phase != engine.LaneSends && !d.running:
+		return d
+	case l.Phase == engine.LaneSends && l.Attempt == d.attempt && l.Owner == d.owner:
 		return d
 	}
 	r.letGoDelivery(s, lane)
@@ -199,7 +206,8 @@ func (r *Runner) current(s *scope, lane int, name engine.LaneName, attempt int, 
 // startDelivery makes the step that stands in the log before the attempt, once
 // there is a place for it.
 func (r *Runner) startDelivery(s *scope, lane int, name engine.LaneName, d *delivery) []engine.Step {
-	step := s.state.StartDelivery(r.rules, name)
+	token := r.fenceOf(s).Token
+	step := s.state.StartDelivery(r.rules, name, token)
 	if d != nil && d.sink != step.Delivery.Sink {
 		r.letGoDelivery(s, lane)
 		d = nil
@@ -212,7 +220,7 @@ func (r *Runner) startDelivery(s *scope, lane int, name engine.LaneName, d *deli
 	if !d.placed {
 		return nil
 	}
-	d.attempt, d.sent = step.Delivery.Attempt, time.Now()
+	d.attempt, d.owner, d.sent = step.Delivery.Attempt, token, time.Now()
 	return []engine.Step{step}
 }
 

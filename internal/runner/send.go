@@ -12,16 +12,22 @@ import (
 )
 
 // send calls the sink. The attempt is over for everyone at the instant that its
-// start names, and the sink's context has ended by then.
+// start names, and the sink's context has ended by then. Where that has passed
+// already, as when the store was slow, the sink is not called: what came of the
+// attempt is known at once.
 func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *delivery, left engine.Time) {
 	l := s.state.Lane(name)
 	whole := time.Duration(l.Until-l.Since) * time.Millisecond
 	limit := min(whole-time.Since(d.sent), time.Duration(left)*time.Millisecond)
-	at := l.Queue[0].Position
-	p := &Parcel{Sink: d.sink, ID: d.id, Scope: s.name, Attempt: d.attempt}
-	begun := time.Now()
-	ctx, d.cancel = context.WithCancel(ctx)
+	late := fmt.Errorf("no answer within deliveryTimeoutMs (%d): %w", whole.Milliseconds(), context.DeadlineExceeded)
 	d.running = true
+	if limit <= 0 {
+		d.result = &arrival{delivery: d, err: late}
+		return
+	}
+	at, begun := l.Queue[0].Position, time.Now()
+	p := &Parcel{Sink: d.sink, ID: d.id, Scope: s.name, Attempt: d.attempt}
+	ctx, d.cancel = context.WithCancel(ctx)
 	r.calls.Go(func() {
 		defer d.cancel()
 		parent := ctx
@@ -33,15 +39,18 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 		select {
 		case a.err = <-ended:
 		case <-ctx.Done():
-			if a.err = r.endOf(ctx, ended); a.err == errStillRuns && parent.Err() != nil {
+			if a.err = endOf(ctx, ended); a.err == errStillRuns && parent.Err() != nil {
 				return // nobody knows; whoever comes next waits until its time is over
 			}
 		}
 		a.took = time.Since(begun)
 		if ctx.Err() != nil && parent.Err() == nil {
-			a.err = fmt.Errorf("no answer within deliveryTimeoutMs (%d): %w", whole.Milliseconds(), context.DeadlineExceeded)
+			a.err = late
 		}
 		d.stopped = a
+		if parent.Err() != nil { // the loop records the stop, or another replica takes over
+			return
+		}
 		select {
 		case r.sends.ended <- a:
 		case <-parent.Done():
@@ -53,7 +62,7 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 var errStillRuns = errors.New("the sink did not end with its time")
 
 // endOf waits until a sink whose context has ended has ended too.
-func (r *Runner) endOf(ctx context.Context, ended <-chan error) error {
+func endOf(ctx context.Context, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	select {
@@ -169,14 +178,16 @@ func (r *Runner) stopDeliveries(ctx context.Context) error {
 		j := &job{scope: s}
 		for lane, name := range engine.LaneNames() {
 			d := r.sends.at(s, lane)
-			if attempt, _, sending := s.state.Sending(name); d == nil || !sending || attempt != d.attempt {
+			if d == nil || r.current(s, lane, s.state.Lane(name)) != d || s.state.Lane(name).Phase != engine.LaneSends {
 				continue
 			}
 			switch a := d.stopped; {
 			case !d.running:
 				j.entry.Steps = append(j.entry.Steps, s.state.Undelivered(r.rules, now, name, stoppedDelivery())...)
+			case d.result != nil:
+				j.entry.Steps = append(j.entry.Steps, r.arrived(s, name, d.result, now)...)
 			case a == nil:
-			case a.err == nil || d.result != nil:
+			case a.err == nil:
 				j.entry.Steps = append(j.entry.Steps, r.arrived(s, name, a, now)...)
 			default:
 				j.entry.Steps = append(j.entry.Steps, s.state.Undelivered(r.rules, now, name, stoppedDelivery())...)

@@ -139,7 +139,8 @@ func (l *ledger) toldSoFar(s *folded) int {
 func (l *ledger) idle() bool {
 	for _, name := range l.names {
 		st := l.scopes[name].state
-		if st.Held != nil || st.Slot != nil || len(st.Requeued) > 0 || len(st.Pending) > 0 || len(st.Open.Deadlines()) > 0 {
+		if st.Held != nil || st.Slot != nil || len(st.Requeued) > 0 || len(st.Pending) > 0 || len(st.Open.Deadlines()) > 0 ||
+			st.Outbox != nil || st.Letters != nil {
 			return false
 		}
 	}

@@ -91,6 +91,9 @@ func story(log []engine.Record, scope string) []string {
 			ids[r.Position] = r.Event.ID
 			continue
 		}
+		if aboutLane(r.Step) {
+			continue
+		}
 		switch st := r.Step; st.Kind { //nolint:exhaustive // the rest tells how it came about
 		case engine.StepSettled:
 			s := st.Settled

@@ -52,6 +52,7 @@ func (l *ledger) atEnd(s *memory.Store) {
 			l.add("stuck", "window %s of scope %q settled at position %d and has no outcome", w.settled.Window, w.scope, w.at)
 		}
 	}
+	l.arrived()
 	l.again()
 	for _, name := range l.names {
 		l.checkRow(s, name)

@@ -35,6 +35,7 @@ type gate struct {
 	after   engine.Position // of a Wait: it goes once the log has more
 	waiting bool            // of a Wait: the log has no more yet
 	judge   *hearing        // of a call of the judge
+	sink    *handing        // of a delivery
 	safe    bool            // nothing goes wrong with it
 
 	release chan fate
@@ -135,9 +136,16 @@ func (w *World) draw(g *gate) {
 		w.hear(g, d, name)
 		return
 	}
+	if g.sink != nil {
+		w.hand(g, d, name)
+		return
+	}
 	n, rates := d.below(1000), &w.plan.Rates
 	slow := pick(d, time.Millisecond, 20*time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 6*time.Second)
 	late := d.chance(500)
+	if g.op == opCarry { // it is read in the time of a delivery: see hand
+		slow = min(slow, 20*time.Millisecond)
+	}
 	if g.safe || !w.faulty(name) {
 		n = 1000
 	}

@@ -40,6 +40,7 @@ func (w *World) next() {
 		}
 	case Jump:
 		w.offset.Add(int64(op.By))
+		w.log.jumps++
 	}
 }
 
@@ -148,7 +149,7 @@ func (w *World) entry(op *Op, l *life) (e store.Entry, ok bool) {
 			return e, false
 		}
 		e.Scope, step.Window, step.ID = d.Scope, d.WindowID, d.ID
-		step.Requeue = &engine.Requeue{DeadLetter: d.ID, Number: d.Number, Settled: *d.Settled, Members: d.Members}
+		step.Requeue = w.log.requeueOf(d)
 	case Flush, Gap:
 	default:
 		return e, false

@@ -28,6 +28,13 @@ type ledger struct {
 
 	requeued map[string]bool // ids of dead letters
 
+	jumps       int                        // of the wall clock so far
+	started     map[string]int             // scope and lane → jumps when the last delivery started
+	inside      map[string]inside          // scope and lane → what a sink is at
+	took        map[string]bool            // ids that a sink has taken
+	undelivered map[string]int             // decision → dead letters of stage sink
+	letterAt    map[string]engine.Position // of those
+
 	acked  map[eventKey]bool
 	stored map[eventKey]engine.Time // stamp of the last copy
 
@@ -58,6 +65,7 @@ func newLedger(p *Plan) *ledger {
 		plan: p, rules: engine.NewRules(compile), scopes: make(map[string]*folded),
 		windows: make(map[string]*window), owner: make(map[engine.Position]*window),
 		requeued: make(map[string]bool), fences: make(map[int]store.Fence), owners: make(map[int]int),
+		started: make(map[string]int), inside: make(map[string]inside), took: make(map[string]bool), undelivered: make(map[string]int), letterAt: make(map[string]engine.Position),
 		acked: make(map[eventKey]bool), stored: make(map[eventKey]engine.Time),
 	}
 	for i := range p.Policies {

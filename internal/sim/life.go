@@ -44,6 +44,7 @@ func (w *World) begin() {
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		MaxCalls: w.plan.MaxCalls, MaxScopes: c.Scopes, CheckpointRecords: c.Records, CheckpointInterval: c.Interval,
 	}
+	opt.Deliver = &porter{l}
 	if w.plan.Replicas > 0 {
 		opt.Leases, opt.Replica, opt.LeaseTTL = l.store, fmt.Sprint("life ", l.number), w.plan.LeaseTTL
 	}

@@ -229,6 +229,7 @@ func (p *Plan) policy(d *draws) engine.Policy {
 		own.JudgeTimeoutMs += int64(i) // calls that start together do not end together
 		policy.Scopes = append(policy.Scopes, engine.ScopeSettings{Scope: scopeName(i), Settings: own})
 	}
+	p.sinks(d, &policy)
 	return policy
 }
 

@@ -26,6 +26,8 @@ const (
 	opClaim      = "Claim"
 	opRelease    = "Release"
 	opJudge      = "judge"
+	opCarry      = "Carry" // a read of the one step that carries what is delivered
+	opDeliver    = "deliver"
 )
 
 // gated is the store as one life of a daemon sees it: each call waits at a
@@ -77,6 +79,9 @@ func (s *gated) Head(ctx context.Context) (store.Head, error) {
 
 // Read implements store.Log.
 func (s *gated) Read(ctx context.Context, after engine.Position, limit int) ([]engine.Record, error) {
+	if limit == 1 {
+		return through(s, &gate{op: opCarry, key: fmt.Sprint(after), done: ctx.Done()}, func() ([]engine.Record, error) { return s.Store.Read(ctx, after, limit) })
+	}
 	return through(s, &gate{op: opRead}, func() ([]engine.Record, error) { return s.Store.Read(ctx, after, limit) })
 }
 

@@ -30,6 +30,10 @@ func (l *ledger) step(r *engine.Record) {
 	if st == nil || st.Window == "" {
 		return
 	}
+	if aboutLane(st) {
+		l.delivery(r)
+		return
+	}
 	if st.Kind == engine.StepSettled {
 		l.settle(r)
 		return

@@ -49,7 +49,7 @@ type Result struct {
 
 // Totals are figures of a run: a suite that meets nothing proves nothing.
 type Totals struct {
-	Records, Acked, Duplicates, Shed, Windows, Decisions, DeadLetters, Waits, Calls, Failures, Lives, Takeovers, Rows, Replayed int
+	Records, Acked, Duplicates, Shed, Windows, Decisions, DeadLetters, Waits, Calls, Failures, Lives, Takeovers, Rows, Replayed, Deliveries, Undelivered int
 }
 
 // Bounds of a run. What goes on for longer will not end.
@@ -200,9 +200,9 @@ func (t *Totals) Missing() []string {
 }
 
 func (t *Totals) fields() []*int {
-	return []*int{&t.Records, &t.Acked, &t.Duplicates, &t.Shed, &t.Windows, &t.Decisions, &t.DeadLetters, &t.Waits, &t.Calls, &t.Failures, &t.Lives, &t.Takeovers, &t.Rows, &t.Replayed}
+	return []*int{&t.Records, &t.Acked, &t.Duplicates, &t.Shed, &t.Windows, &t.Decisions, &t.DeadLetters, &t.Waits, &t.Calls, &t.Failures, &t.Lives, &t.Takeovers, &t.Rows, &t.Replayed, &t.Deliveries, &t.Undelivered}
 }
 
 func totalNames() []string {
-	return []string{"records", "acknowledged events", "duplicates", "shed events", "windows", "decisions", "dead letters", "waits", "judge calls", "failed calls", "daemons", "take-overs", "state rows", "replayed steps"}
+	return []string{"records", "acknowledged events", "duplicates", "shed events", "windows", "decisions", "dead letters", "waits", "judge calls", "failed calls", "daemons", "take-overs", "state rows", "replayed steps", "deliveries", "dead letters of sinks"}
 }
