@@ -152,7 +152,7 @@ func (s *Service) take(r *http.Request, hook *receiver) (*reading, *Pushed, *ref
 }
 
 func unauthorized() *refusal {
-	return refuse(http.StatusUnauthorized, "unauthorized", "the request is not signed for this hook, or not borne out", resultUnauthorized)
+	return refuse(http.StatusUnauthorized, "unauthorized", "the request does not show that it comes from whom this hook is for", resultUnauthorized)
 }
 
 // busy is how a sender is told to try again: as a rule with 429. Alertmanager
