@@ -1,12 +1,14 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"attend/internal/silences"
 )
@@ -77,6 +79,58 @@ func as(caller string) func(*http.Request) {
 		return func(*http.Request) {}
 	}
 	return sayWho(caller)
+}
+
+// An administrator's agent silences scopes for a day at most, and ends it; each
+// use stands in the log.
+func TestSilences_ByATool(t *testing.T) {
+	file := writeConfig(t, "tokens: [{name: agent, token: token-of-agent-long-enough, rights: [ingest, read, admin], scopes: [\"repo:*\"]}]\n")
+	d := run(t, nil, "--config", file)
+	d.token = "token-of-agent-long-enough"
+	use := func(arguments string) (made silenced, message string) {
+		t.Helper()
+		_, message = d.outcome("agent", "tools/call", `"name":"attend_silence","arguments":`+arguments)
+		var answer struct {
+			Result struct {
+				StructuredContent silenced
+				IsError           bool
+			}
+		}
+		if err := json.Unmarshal([]byte(message), &answer); err != nil {
+			t.Fatalf("%v in %s", err, message)
+		}
+		return answer.Result.StructuredContent, message
+	}
+	for arguments, want := range map[string]string{
+		`{"scope":"repo:a","why":"x"}`:                       "forMs",
+		`{"scope":"repo:a","forMs":86400001,"why":"x"}`:      "86400000",
+		`{"scope":"repo:a","forMs":1000}`:                    "why",
+		`{"forMs":1000,"why":"x"}`:                           "scope",
+		`{"scope":"*","forMs":1000,"why":"x"}`:               `"reason":"scope"`,
+		`{"end":"none"}`:                                     "no silence",
+		`{"end":"none","scope":"repo:a"}`:                    "stands alone",
+		`{"scope":"repo:a","until":9999999999999,"why":"x"}`: "until",
+	} {
+		if _, got := use(arguments); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", arguments, got, want)
+		}
+	}
+	made, _ := use(`{"scope":"repo:*","forMs":86400000,"includeFlush":true,"why":"the migration"}`)
+	if made.Who != "agent" || !made.Active || made.Until < made.Since+86399000 {
+		t.Errorf("made: %+v", made)
+	}
+	until(t, "the silence is applied", func() bool {
+		return strings.Contains(d.ask(http.MethodGet, "/v1/scopes/repo:a", "").body, made.ID)
+	})
+	time.Sleep(2 * time.Millisecond) //arch:sleep what is due at the silence's own instant is not covered
+	d.ingest(`{"scope":"repo:a","id":"1","name":"message.created"}`)
+	if got := d.comesTo("repo:a"); got.Route != "skip" {
+		t.Errorf("it is decided as %+v", got)
+	}
+	ended, text := use(fmt.Sprintf(`{"end":%q}`, made.ID))
+	if ended.Active || ended.EndedBy == nil || *ended.EndedBy != "agent" || ended.Hid.Windows != 1 || !strings.Contains(text, "It hid 1 windows with 1 events.") {
+		t.Errorf("ended: %+v: %s", ended, text)
+	}
 }
 
 // writeConfig writes an attend.yaml, and returns its path.
