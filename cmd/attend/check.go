@@ -150,7 +150,7 @@ func describeReport(w io.Writer, r *config.Report) {
 	if len(r.Files) > 0 {
 		parts = append(parts, "read: "+visible(strings.Join(r.Files, ", "))+"\n")
 	}
-	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), sourcesTable(r.Sources), hooksTable(r.Hooks), verdict(r))
+	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), sourcesTable(r.Sources), hooksTable(r.Hooks), sinksTable(r.Sinks), verdict(r))
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	_, _ = io.WriteString(w, strings.Join(parts, "\n")) // it writes into memory
 }
@@ -158,6 +158,20 @@ func describeReport(w io.Writer, r *config.Report) {
 func kindsTable(kinds []config.KindReport) string {
 	return table("PATTERN\tKIND\tMATCH\tNAMES\tEVENTS", kinds, func(k config.KindReport) string {
 		return fmt.Sprintf("%s\t%s\t%s\t%d\t%d", visible(k.Pattern), k.Kind, k.Why, k.Names, k.Events)
+	})
+}
+
+func sinksTable(sinks []config.SinkReport) string {
+	return table("SINK\tTAKES\tTO", sinks, func(s config.SinkReport) string {
+		routes := make([]string, len(s.Routes))
+		for i, r := range s.Routes {
+			routes[i] = r.String()
+		}
+		takes := strings.Join(routes, ", ")
+		if takes == "" {
+			takes = "dead letters"
+		}
+		return fmt.Sprintf("%s\t%s\t%s", visible(s.Name), takes, visible(s.To))
 	})
 }
 

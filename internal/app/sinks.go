@@ -71,8 +71,8 @@ func newSink(c *config.Sink) (builtSink, error) {
 	return b, nil
 }
 
-// outbox hands over to the sinks that are configured. Without any, what still
-// waits for one of an earlier configuration is given up.
+// outbox hands over to the sinks that are configured. What is for another is
+// tried again: a replica may have it that has loaded its configuration already.
 type outbox struct {
 	mu          sync.RWMutex
 	now, before sinks // before are those of the configuration before
@@ -118,7 +118,7 @@ func (o *outbox) find(name string) (s builtSink, ok bool) {
 func (o *outbox) Deliver(ctx context.Context, p *runner.Parcel) error {
 	to, ok := o.find(p.Sink)
 	if !ok {
-		return &sink.Error{Message: fmt.Sprintf("no sink of the name %q is configured any more", p.Sink), Never: true}
+		return &sink.Error{Message: fmt.Sprintf("no sink of the name %q is configured here", p.Sink)}
 	}
 	body, err := json.Marshal(shown(p))
 	if err != nil {
