@@ -42,64 +42,11 @@ func windowCondition(text string) rules.Mistakes {
 	return mistakes
 }
 
-// placeIn is where a line and column of a text stand in the file. How far a
-// block is indented is not known, so that there is no column then.
+// placeIn is where a line and column of a text stand in the file.
 func (r *reader) placeIn(n *yaml.Node, line, column int) Place {
-	switch {
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		return Place{Source: r.source, Line: n.Line + line}
-	case line > 1:
-		return Place{Source: r.source, Line: n.Line + line - 1}
-	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
-		return Place{r.source, n.Line, n.Column + column}
-	default:
-		return Place{r.source, n.Line, n.Column + column - 1}
-	}
-}
-
-// rewritten is an object of the file that was written out as a text of its own,
-// and read again: the same nodes in the same order, at other places.
-type rewritten struct{ before, after []*yaml.Node }
-
-// rewrite writes an object out.
-func rewrite(n *yaml.Node) (text string, w rewritten, err error) {
-	b, err := yaml.Marshal(n)
-	if err != nil {
-		return "", w, err
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return "", w, err
-	}
-	w.before, w.after = nodesOf(n, nil), nodesOf(doc.Content[0], nil)
-	return string(b), w, nil
-}
-
-// nodesOf lists a node and what it holds, as they stand.
-func nodesOf(n *yaml.Node, all []*yaml.Node) []*yaml.Node {
-	all = append(all, n)
-	for _, c := range n.Content {
-		all = nodesOf(c, all)
-	}
-	return all
-}
-
-// place is where a line and column of the text stand in the file: as far from
-// the last node before it as there.
-func (w rewritten) place(r *reader, line, column int) Place {
-	at := 0
-	for i, n := range w.after {
-		if i < len(w.before) && (n.Line < line || n.Line == line && n.Column <= max(column, 1)) {
-			at = i
-		}
-	}
-	n, from := w.before[at], w.after[at]
-	switch {
-	case from.Line != line:
-		return Place{Source: r.source, Line: n.Line + line - from.Line}
-	case column == 0:
+	if r.doc == nil {
 		return r.place(n)
-	default:
-		return Place{r.source, n.Line, n.Column + column - from.Column}
 	}
+	line, column = r.doc.Place(n, line, column)
+	return Place{r.source, line, column}
 }

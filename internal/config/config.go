@@ -121,7 +121,7 @@ func (c *Config) Policy() engine.Policy {
 		p.Rules = c.Judges.Entries[0].Rules
 	}
 	for _, o := range c.Judges.Overrides {
-		p.Overrides = append(p.Overrides, engine.OverrideRule{When: o.When, Then: o.Then})
+		p.Overrides = append(p.Overrides, engine.OverrideRule{Name: o.Name, When: o.When, Then: o.Then})
 	}
 	c.lanes(&p)
 	for _, s := range c.Scopes {

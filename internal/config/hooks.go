@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,10 +25,14 @@ type hookDraft struct {
 func (r *reader) readHook(n *yaml.Node, section, want string, others ...string) *hookDraft {
 	h := &hookDraft{at: section, where: make(map[string]spot)}
 	names := slices.Concat(hookKeys(), others)
+	if n != nil && n.Kind == yaml.ScalarNode && !isNull(n) {
+		r.fail(n, section, "is a value: must be %s", want) // it may be an address, which may hold a secret
+		return h
+	}
 	for _, f := range r.fields(n, section, want) {
 		key := join(section, label(f.name))
 		if !slices.Contains(names, f.name) {
-			r.fail(f.key, key, "unknown setting%s", didYouMean(f.name, names))
+			r.fail(f.key, key, "%s", unknownOfHook(section, f.name, names))
 			continue
 		}
 		if isNull(f.value) || slices.Contains(others, f.name) {
@@ -48,6 +53,20 @@ func (r *reader) readHook(n *yaml.Node, section, want string, others ...string) 
 		}
 	}
 	return h
+}
+
+// unknownOfHook says of a key that no hook has where what is meant by it stands.
+func unknownOfHook(section, name string, names []string) string {
+	switch plain(name) {
+	case "url", "endpoint", "baseurl", "address":
+		return "unknown setting: write http"
+	case "timeoutms", "timeout":
+		return fmt.Sprintf("unknown setting: it is %sTimeoutMs, under policy", section)
+	case "apikey", "key", "token", "apitoken", "bearer", "secret":
+		return "keys stand in variables: name one in keyEnv"
+	default:
+		return "unknown setting" + didYouMean(name, names)
+	}
 }
 
 // command reads a program and its arguments. No shell takes them apart.

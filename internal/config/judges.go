@@ -77,6 +77,7 @@ const (
 // Override replaces a judge's route where its condition holds.
 type Override struct {
 	Place Place
+	Name  string // what the record calls it, "" for none
 	When  string // a condition (CEL) on the window and the verdict
 	Then  engine.Route
 }

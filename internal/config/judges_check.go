@@ -42,6 +42,8 @@ func whereTo(d *draft, option string) string {
 	switch {
 	case strings.HasPrefix(d.at, keyJudges):
 		return ": write it in the entry"
+	case d.has("type"):
+		return fmt.Sprintf(": write %s here", option)
 	case option == "model":
 		return ": set judgeModel, ATTEND_JUDGE_MODEL or --judge-model"
 	case option == "url":
@@ -200,7 +202,7 @@ func (l *loader) finishHook(h *hookDraft) Hook {
 	if asked {
 		l.judgeURL(h.URL, h.where["http"])
 	}
-	if h.keyEnv != "" {
+	if h.keyEnv != "" && asked {
 		if h.Key = l.key(h.keyEnv); h.Key == "" {
 			l.fail(h.where["keyEnv"], "names the variable %s, which is not set", h.keyEnv)
 		}

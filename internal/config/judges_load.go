@@ -28,8 +28,8 @@ func (l *loader) readJudges(root *yaml.Node, r *reader) {
 	if n := section(root, keyOverride); n != nil {
 		l.c.Judges.Overrides = r.readOverrides(n)
 	}
-	capture := r.readHook(section(root, keyCapture), keyCapture, "an object, as {http: https://app.example.com/capture}")
-	context := r.readHook(section(root, keyContext), keyContext, "an object, as {attune: {agent: operator}}", keyAttune)
+	capture := r.readHook(section(root, keyCapture), keyCapture, "an object, as {http: http://127.0.0.1:9000/capture}")
+	context := r.readHook(section(root, keyContext), keyContext, "an object, as {http: http://127.0.0.1:9000/context}", keyAttune)
 	l.c.Judges.Capture, l.c.Judges.Context = l.finishHook(capture), l.finishHook(context)
 }
 
@@ -144,7 +144,7 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 			l.fail(d.spot("rules"), "cannot stand beside file: leave one of them out")
 			continue
 		case v.text == "" && v.node == nil && shared.text == "" && shared.node == nil:
-			if !d.has("file") {
+			if !d.has("file") && !d.has("rules") { // what is wrong with those was said
 				l.fail(d.spot("type"), "the judge rules needs rules: name their file in rules, or write them there")
 			}
 			continue
@@ -153,7 +153,7 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 		default:
 			v.dir = filepath.Dir(r.source)
 		}
-		d.Rules = l.rulesText(v)
+		d.Rules = l.rulesText(v, r)
 	}
 	if used || shared.text == "" && shared.node == nil || len(drafts) == 0 {
 		return
@@ -166,22 +166,21 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 }
 
 // rulesText reads rules from wherever they were given, and checks them.
-func (l *loader) rulesText(v given) string {
+func (l *loader) rulesText(v given, r *reader) string {
 	inline := strings.TrimSpace(v.text)
 	switch {
 	case v.node != nil && v.node.Kind == yaml.MappingNode:
-		text, written, err := rewrite(v.node)
-		if err != nil {
-			l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "cannot be read: " + err.Error()})
-			return ""
-		}
-		r := &reader{source: v.place.Source}
-		return l.checkRules(text, v.key, func(m rules.Mistake) Place { return written.place(r, m.Line, m.Column) })
+		return l.rulesWithin(v, r)
 	case v.node != nil && v.node.Kind != yaml.ScalarNode:
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "is a list: must be an object with rules and default, or the path of a file"})
 		return ""
 	case strings.HasPrefix(inline, "{"):
-		return l.checkRules(inline, v.key, func(m rules.Mistake) Place { return Place{v.place.Source, m.Line, m.Column} })
+		return l.checkRules(v.text, v.key, func(m rules.Mistake) Place {
+			if v.node != nil {
+				return r.placeIn(v.node, m.Line, m.Column)
+			}
+			return Place{v.place.Source, m.Line, m.Column}
+		})
 	}
 	path := inline
 	if v.dir != "" && !filepath.IsAbs(path) {
@@ -194,6 +193,22 @@ func (l *loader) rulesText(v given) string {
 	}
 	l.c.Files = append(l.c.Files, path)
 	return l.checkRules(string(b), "", func(m rules.Mistake) Place { return Place{path, m.Line, m.Column} })
+}
+
+// rulesWithin reads rules that are an object of attend.yaml.
+func (l *loader) rulesWithin(v given, r *reader) string {
+	found := rules.CheckIn(r.doc, v.node)
+	for _, m := range found {
+		l.mistakes = append(l.mistakes, Mistake{Place{r.source, m.Line, m.Column}, v.key, m.Problem})
+	}
+	text, err := yaml.Marshal(v.node)
+	if err != nil {
+		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "cannot be read: " + err.Error()})
+	}
+	if len(found) > 0 || err != nil {
+		return ""
+	}
+	return l.checkRules(string(text), v.key, func(rules.Mistake) Place { return v.place }) // an alias may lead out of them
 }
 
 // checkRules says what is wrong with rules, each where it stands.

@@ -33,6 +33,8 @@ const (
 	maxConcurrency  = 10_000
 	maxDailyTokens  = int64(1) << 50
 	exampleJudges   = "a list, as [{type: jev, onError: next}, {type: rule}]"
+	exampleOne      = "the type of a judge, or an object, as {type: jev, timeoutMs: 2000}"
+	exampleEntry    = "the type of a judge, or an object, as {type: jev, onError: next}"
 	exampleOverride = `a list, as [{when: 'predicates.asked >= 0.7', then: queue}]`
 )
 
@@ -43,6 +45,8 @@ type draft struct {
 	where  map[string]spot
 	keyEnv string // the variable that was named to hold the key
 	source given  // of rules: a file or the rules, where the entry gives them
+
+	unknown []field
 }
 
 // spot is where an option was given, for the mistakes about it.
@@ -95,6 +99,12 @@ func judgeOptions() []judgeOption {
 		}},
 		{"rules", func(r *reader, n *yaml.Node, key string, d *draft) {
 			d.source = given{place: r.place(n), key: key, node: n}
+			if n.Kind == yaml.ScalarNode {
+				var ok bool
+				if d.source.text, ok = r.text(n, key, rules.MaxText); !ok {
+					d.source = given{}
+				}
+			}
 		}},
 		{"command", func(r *reader, n *yaml.Node, key string, d *draft) { d.Command = r.command(n, key) }},
 		{"env", func(r *reader, n *yaml.Node, key string, d *draft) { d.Variables = r.variables(n, key) }},
@@ -134,16 +144,20 @@ func (r *reader) readJudge(n *yaml.Node, at string) *draft {
 		d.Type = r.judgeType(n, at)
 		return d
 	}
-	options := judgeOptions()
-	var names []string
-	for _, o := range options {
-		names = append(names, o.name)
+	want := exampleEntry
+	if at == keyJudge {
+		want = exampleOne
+		if n.Kind == yaml.SequenceNode {
+			r.fail(n, at, "is a list: several stand in judges, as judges: [{type: jev, onError: next}, {type: rule}]")
+			return d
+		}
 	}
-	for _, f := range r.fields(n, at, "the type of a judge, or an object, as {type: jev, onError: next}") {
+	options := judgeOptions()
+	for _, f := range r.fields(n, at, want) {
 		key := join(at, label(f.name))
-		i := slices.Index(names, f.name)
+		i := slices.IndexFunc(options, func(o judgeOption) bool { return o.name == f.name })
 		if i < 0 {
-			r.fail(f.key, key, "unknown key%s", didYouMean(f.name, names))
+			d.unknown = append(d.unknown, f) // what to say of it depends on the type
 			continue
 		}
 		if isNull(f.value) {
@@ -154,6 +168,9 @@ func (r *reader) readJudge(n *yaml.Node, at string) *draft {
 	}
 	if !d.has("type") && n.Kind == yaml.MappingNode {
 		r.fail(n, at, "has no type%s", orList("", judgeTypes()))
+	}
+	for _, f := range d.unknown {
+		r.fail(f.key, join(at, label(f.name)), "%s", unknownOption(f.name, d.Type))
 	}
 	return d
 }
@@ -226,7 +243,8 @@ func (r *reader) readOverrides(n *yaml.Node) []Override {
 		r.fail(n, keyOverride, "has %d entries: may have at most %d", len(items), maxOverrides)
 		return nil
 	}
-	names := []string{"when", "then"}
+	names := []string{"name", "when", "then"}
+	named := make(map[string]Place)
 	var overrides []Override
 	for i, item := range items {
 		at := fmt.Sprintf("%s[%d]", keyOverride, i)
@@ -235,6 +253,12 @@ func (r *reader) readOverrides(n *yaml.Node) []Override {
 		for _, f := range r.fields(item, at, "an object with when and then") {
 			key := join(at, label(f.name))
 			switch f.name {
+			case "name":
+				o.Name, _ = r.name(f.value, key, maxJudgeName)
+				if first, again := named[o.Name]; again {
+					r.fail(f.value, key, "%s is given twice, first at %s", quote(o.Name), first)
+				}
+				named[o.Name] = r.place(f.value)
 			case "when":
 				o.Place = r.place(f.value)
 				o.When = r.condition(f.value, key, rules.CheckOverride)
@@ -248,7 +272,7 @@ func (r *reader) readOverrides(n *yaml.Node) []Override {
 			}
 			given[f.name] = true
 		}
-		for _, name := range names {
+		for _, name := range names[1:] {
 			if !given[name] && item.Kind == yaml.MappingNode {
 				r.fail(item, at, "has no %s: want %s", name, exampleOverride[strings.Index(exampleOverride, "{"):len(exampleOverride)-1])
 			}

@@ -1,6 +1,10 @@
 package config
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // judgeKind is what a type of judge takes, needs and talks to.
 type judgeKind struct {
@@ -49,6 +53,43 @@ func judgeTypes() []string {
 		names[i] = string(k.name)
 	}
 	return names
+}
+
+// unknownOption says of a key that no judge has where what is meant by it stands.
+func unknownOption(name string, of JudgeType) string {
+	kind, known := judgeKindOf(of)
+	takes := func(option string) bool { return !known || slices.Contains(kind.options, option) }
+	switch plain(name) {
+	case "apikey", "key", "token", "apitoken", "authtoken", "bearer", "secret", "authorization":
+		switch {
+		case !takes("keyEnv"):
+			return fmt.Sprintf("unknown key: the judge %s sends none", of)
+		case kind.variable != "":
+			return fmt.Sprintf("keys stand in variables: set %s, or name one in keyEnv", kind.variable)
+		default:
+			return "keys stand in variables: name one in keyEnv"
+		}
+	case "endpoint", "baseurl", "host", "address", "server":
+		if takes("url") {
+			return "unknown key; did you mean url?"
+		}
+	case "prompt", "systemprompt":
+		if takes("system") {
+			return "unknown key; did you mean system?"
+		}
+	}
+	if !known {
+		var all []string
+		for _, o := range judgeOptions() {
+			all = append(all, o.name)
+		}
+		return "unknown key" + didYouMean(name, all)
+	}
+	all := slices.Concat(commonOptions(), kind.options)
+	if near := didYouMean(name, all); near != "" {
+		return "unknown key" + near
+	}
+	return fmt.Sprintf("unknown key: the judge %s takes %s", of, strings.Join(all, ", "))
 }
 
 // takers names the types that take an option.

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"attend/internal/engine"
+	"attend/internal/judge/rules"
 )
 
 // DefaultFile is read when neither --config nor ATTEND_CONFIG names a file
@@ -106,6 +109,7 @@ func (l *loader) readFile(path string, explicit bool) (*yaml.Node, *reader) {
 		return nil, r
 	}
 	l.c.Files = append(l.c.Files, path)
+	r.doc = rules.NewDocument(string(bytes.TrimPrefix(b, []byte("\ufeff"))))
 	root, mistakes := parse(path, b)
 	l.mistakes = append(l.mistakes, mistakes...)
 	l.unread = len(mistakes) > 0
@@ -220,12 +224,23 @@ func (l *loader) fromEnv(env []string) map[string]any {
 		}
 		switch s, ok := known[name]; {
 		case !ok && !otherVariable(name):
-			l.mistakes = append(l.mistakes, Mistake{Place: Place{Source: name}, Problem: "unknown variable" + didYouMean(name, names)})
+			l.mistakes = append(l.mistakes, Mistake{Place: Place{Source: name}, Problem: unknownVariable(name, names)})
 		case s.key != "":
 			layer[s.key] = given{text: value, place: Place{Source: name}}
 		}
 	}
 	return layer
+}
+
+// unknownVariable says which variable was meant, or that a setting has none.
+func unknownVariable(name string, names []string) string {
+	for _, set := range settings() {
+		of := scalar{key: set.name}.variable()
+		if !set.top && (name == of || name+"_MS" == of) {
+			return fmt.Sprintf("there is no such variable: %s stands in attend.yaml, under policy", set.name)
+		}
+	}
+	return "unknown variable" + didYouMean(name, names)
 }
 
 // environment makes a map of what [os.Environ] gives. The last of a name counts.

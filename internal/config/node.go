@@ -9,12 +9,15 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"attend/internal/judge/rules"
 )
 
 // reader walks a document and gathers its mistakes. Its methods report what is
 // wrong and return ok false, so that the walk goes on to the next mistake.
 type reader struct {
 	source   string
+	doc      *rules.Document   // its text; nil where it has no conditions
 	env      map[string]string // what values may name
 	mistakes Mistakes
 }

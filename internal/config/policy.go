@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -59,6 +60,8 @@ func (r *reader) readScopes(n *yaml.Node, base engine.Settings) []Scope {
 			case f.name == "scope":
 				scope.Place, named = r.place(f.value), true
 				scope.Pattern, _ = r.name(f.value, key, maxPatternBytes)
+			case f.name == keyJudge || f.name == keyJudges:
+				r.fail(f.key, key, "scopes have no judges of their own: in judges, give one a when, as %s", scopeCondition(item))
 			case !ok:
 				r.fail(f.key, key, "unknown setting%s", didYouMean(f.name, names))
 			default:
@@ -79,4 +82,21 @@ func (r *reader) readScopes(n *yaml.Node, base engine.Settings) []Scope {
 		scopes = append(scopes, scope)
 	}
 	return scopes
+}
+
+// scopeCondition is the condition that holds for the scopes of an entry.
+func scopeCondition(entry *yaml.Node) string {
+	pattern := "repo:*"
+	if n := section(entry, "scope"); n != nil && n.Kind == yaml.ScalarNode && n.Value != "" {
+		pattern = n.Value
+	}
+	start, glob := strings.CutSuffix(pattern, "*")
+	switch {
+	case !isGlob(pattern):
+		return "scope == " + quote(pattern)
+	case glob && !isGlob(start):
+		return fmt.Sprintf("scope.startsWith(%s)", quote(start))
+	default:
+		return `scope.startsWith("repo:")`
+	}
 }

@@ -150,7 +150,11 @@ func readFloor(r *reader, n *yaml.Node, key string) func(*engine.Settings) {
 			r.fail(f.key, at, "unknown kind%s", orList(f.name, kindNames()))
 			continue
 		}
-		if route, ok := r.route(f.value, at); ok {
+		route, ok := r.route(f.value, at)
+		switch {
+		case ok && route == engine.Wait:
+			r.fail(f.value, at, "is wait: must be skip, note, queue, ask or interrupt")
+		case ok:
 			floor[kind] = route
 		}
 	}

@@ -123,6 +123,19 @@ func TestDecide_Order(t *testing.T) {
 	}
 }
 
+// The record names the override that changed the route, and no other.
+func TestDecide_NamesTheOverride(t *testing.T) {
+	override := func(_ *engine.Window, v *engine.Verdict) (engine.Route, bool) {
+		v.Override = "quiet"
+		return engine.Note, true
+	}
+	for judged, want := range map[engine.Route]string{engine.Skip: "quiet", engine.Note: ""} { //arch:sorted each by itself
+		if v := decide(t, engine.Defaults(), override, engine.Closing, engine.Answer{Route: judged}, true); v.Override != want {
+			t.Errorf("judged %s, the override is %q, want %q", judged, v.Override, want)
+		}
+	}
+}
+
 // The floor's table: skip < note < queue = ask < interrupt; the highest floor
 // of the kinds in the window counts.
 func TestDecide_Floor(t *testing.T) {

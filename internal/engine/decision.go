@@ -29,6 +29,7 @@ type Verdict struct {
 	Route         Route              `json:"route"`
 	JudgedRoute   Route              `json:"judgedRoute,omitempty"` // 0 when no judge was asked
 	Changed       []Change           `json:"changed,omitempty"`
+	Override      string             `json:"override,omitempty"`      // the name of the override that changed the route; "" for none, and for one without a name
 	Probabilities *Probabilities     `json:"probabilities,omitempty"` // nil when no judge was asked
 	Predicates    map[string]float64 `json:"predicates,omitempty"`
 	Confidence    *float64           `json:"confidence,omitempty"`

@@ -82,9 +82,11 @@ func Decide(override Override, set *Settings, w *Window, a Answer) (*Verdict, er
 		v.Confidence = nil
 	}
 	if override != nil {
-		if route, ok := override(w, v); ok && offered(w.Offered, route) {
-			v.change(route, ChangedByOverride)
+		route, ok := override(w, v)
+		if !ok || !offered(w.Offered, route) || route == v.Route {
+			route, v.Override = v.Route, ""
 		}
+		v.change(route, ChangedByOverride)
 	}
 	if set.ActThreshold > 0 && given && v.Route != Wait {
 		v.change(threshold(&probabilities, set.ActThreshold, v.Route, a.Route, w.Offered), ChangedByThreshold)

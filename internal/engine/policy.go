@@ -142,7 +142,8 @@ type Policy struct {
 
 // OverrideRule replaces a judged route where its condition holds.
 type OverrideRule struct {
-	When string `json:"when"` // an expression over the window and the verdict
+	Name string `json:"name,omitempty"` // what a verdict calls it, "" for none
+	When string `json:"when"`           // an expression over the window and the verdict
 	Then Route  `json:"then"`
 }
 

@@ -39,7 +39,8 @@ type Compiled struct {
 type PureJudge func(w *Window) Answer
 
 // Override may replace a route that a judge gave; ok is false to let it stand.
-// It must be a pure function. A route that was not offered is ignored.
+// It must be a pure function. A route that was not offered is ignored. It may
+// write on the verdict its name (Override), and what of it failed (Calls).
 type Override func(w *Window, v *Verdict) (route Route, ok bool)
 
 // Window is what a judge is asked about.

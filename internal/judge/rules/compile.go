@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -58,11 +59,12 @@ func overrides(list []engine.OverrideRule) (_ engine.Override, bodies bool, _ er
 			met, err := p.Met(vars)
 			if err != nil {
 				v.Calls = append(v.Calls, engine.Exchange{
-					Judge: "override", Model: fmt.Sprintf("override %d", i+1), Outcome: "error",
+					Judge: "override", Model: cmp.Or(list[i].Name, fmt.Sprintf("override %d", i+1)), Outcome: "error",
 					Message: engine.Shorten(engine.EscapeLine(err.Error()), 1<<10),
 				})
 			}
 			if met && offers(w, list[i].Then) {
+				v.Override = list[i].Name
 				return list[i].Then, true
 			}
 		}

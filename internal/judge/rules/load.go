@@ -61,19 +61,28 @@ func Load(text string) (*Ruleset, Mistakes) {
 	if err != nil {
 		return nil, mistakesOf(err)
 	}
-	l := &loader{doc: newDocument(text), env: env, labels: map[string]*yaml.Node{}}
 	root, bad := parse(text)
 	if bad != nil {
 		return nil, Mistakes{*bad}
 	}
+	l := newLoader(NewDocument(text), env)
 	s := l.file(root)
 	if len(l.mistakes) > 0 {
-		slices.SortStableFunc(l.mistakes, func(a, b Mistake) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		})
-		return nil, l.mistakes
+		return nil, l.sorted()
 	}
 	return s, nil
+}
+
+// CheckIn reports everything that is wrong with rules that stand within a
+// larger document, as an object of it: each where it stands in that document.
+func CheckIn(doc *Document, n *yaml.Node) Mistakes {
+	env, err := expr.New(expr.Window)
+	if err != nil {
+		return mistakesOf(err)
+	}
+	l := newLoader(doc, env)
+	l.file(resolved(n))
+	return l.sorted()
 }
 
 func parse(text string) (*yaml.Node, *Mistake) {
@@ -106,10 +115,22 @@ func syntax(err error) *Mistake {
 }
 
 type loader struct {
-	doc      *document
+	doc      *Document
 	env      *expr.Env
 	labels   map[string]*yaml.Node
 	mistakes Mistakes
+}
+
+func newLoader(doc *Document, env *expr.Env) *loader {
+	return &loader{doc: doc, env: env, labels: make(map[string]*yaml.Node)}
+}
+
+// sorted are the mistakes in the order of the text.
+func (l *loader) sorted() Mistakes {
+	slices.SortStableFunc(l.mistakes, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return l.mistakes
 }
 
 func (l *loader) fail(n *yaml.Node, format string, args ...any) {
@@ -232,7 +253,7 @@ func (l *loader) condition(n *yaml.Node) *expr.Program {
 	}
 	p, err := l.env.Compile(text)
 	for _, m := range mistakesOf(err) {
-		line, column := l.doc.place(n, m.Line, m.Column)
+		line, column := l.doc.Place(n, m.Line, m.Column)
 		l.mistakes = append(l.mistakes, Mistake{Line: line, Column: column, Problem: m.Problem})
 	}
 	return p

@@ -8,12 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is the text of a file, to find the place of a character of a value
-// in it: values are quoted, escaped, indented and folded.
-type document struct{ lines [][]rune }
+// Document is the text of a file of YAML or JSON, to find the place of a
+// character of a value in it: values are quoted, escaped, indented and folded.
+type Document struct{ lines [][]rune }
 
-func newDocument(text string) *document {
-	d := new(document)
+// NewDocument returns the document of a text.
+func NewDocument(text string) *Document {
+	d := new(Document)
 	for line := range strings.Lines(text) {
 		d.lines = append(d.lines, []rune(line))
 	}
@@ -22,14 +23,15 @@ func newDocument(text string) *document {
 
 // walker goes through the text of one scalar.
 type walker struct {
-	doc       *document
+	doc       *Document
 	line, col int // from 0
 	style     yaml.Style
 }
 
-// place returns where the character at a line and column of a scalar's value
-// stands in the file, all counted from 1.
-func (d *document) place(n *yaml.Node, line, column int) (int, int) {
+// Place returns where the character at a line and column of a scalar's value
+// stands in the file, all counted from 1 and in characters. The node is one of
+// the document's.
+func (d *Document) Place(n *yaml.Node, line, column int) (int, int) {
 	value := []rune(n.Value)
 	target := 0
 	for at := 1; at < line && target < len(value); target++ {

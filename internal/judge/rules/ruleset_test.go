@@ -149,7 +149,7 @@ func TestOverrides(t *testing.T) {
 	c, err := rules.Compile(&engine.Policy{Overrides: []engine.OverrideRule{
 		{When: `predicates.missing > 0.5`, Then: engine.Interrupt},
 		{When: `route == "skip" && predicates.asked >= 0.7`, Then: engine.Wait},
-		{When: `route == "skip" && predicates.asked >= 0.7`, Then: engine.Queue},
+		{Name: "asked", When: `route == "skip" && predicates.asked >= 0.7`, Then: engine.Queue},
 		{When: `true`, Then: engine.Note},
 	}})
 	if err != nil {
@@ -157,8 +157,8 @@ func TestOverrides(t *testing.T) {
 	}
 	v := &engine.Verdict{Route: engine.Skip, Predicates: map[string]float64{"asked": 0.8}}
 	route, ok := c.Override(pager(engine.Offer(false)...), v)
-	if route != engine.Queue || !ok {
-		t.Errorf("got %v, %v, want queue: the first fails, the second is not on offer", route, ok)
+	if route != engine.Queue || !ok || v.Override != "asked" {
+		t.Errorf("got %v, %v by %q, want queue by asked: the first fails, the second is not on offer", route, ok, v.Override)
 	}
 	if len(v.Calls) != 1 || v.Calls[0].Model != "override 1" || !strings.Contains(v.Calls[0].Message, "no such key: missing") {
 		t.Errorf("what failed is told as %+v", v.Calls)
