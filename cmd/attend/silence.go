@@ -166,9 +166,9 @@ func describeSilences(raw json.RawMessage) (string, error) {
 	case len(answer.Silences) == 0:
 		return "no silence", nil
 	}
-	lines := make([]string, len(answer.Silences))
+	var lines []string
 	for i := range answer.Silences {
-		lines[i] = answer.Silences[i].String()
+		lines = append(lines, answer.Silences[i].String())
 	}
 	if answer.More {
 		lines = append(lines, "and older ones")
