@@ -73,7 +73,7 @@ e2e: ## Real MCP clients from npm, Go's and curl, and the conformance tool, agai
 .PHONY: crash
 crash: ## Kill the daemon at random instants, KILLS times, and check the promise; STORE=postgres: three replicas
 	@$(if $(filter postgres,$(STORE)),.ci/need postgres)
-	ATTEND_CRASH_KILLS=$(KILLS) $(GO) test ./cmd/attend -run '$(if $(filter postgres,$(STORE)),^TestCrashReplicas$$,^TestCrash($$|Check|Webhooks$$|Sources$$))' -count=1 -v -timeout=60m
+	ATTEND_CRASH_KILLS=$(KILLS) $(GO) test ./cmd/attend -run '$(if $(filter postgres,$(STORE)),^TestCrashReplicas$$,^TestCrash($$|Check|Webhooks$$|Sources$$|Sinks$$))' -count=1 -v -timeout=60m
 
 .PHONY: sim
 sim: ## Simulate SEEDS worlds with faults, and check the promise in each; SEED=n tells one
