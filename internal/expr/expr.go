@@ -77,7 +77,7 @@ func New(kind Kind) (*Env, error) {
 		cel.ParserExpressionSizeLimit(MaxSource),
 		cel.ParserRecursionLimit(100),
 		cel.ASTValidators(
-			cel.ValidateRegexLiterals(), cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(),
+			cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(),
 			cel.ValidateComprehensionNestingLimit(MaxNesting),
 		),
 	}
@@ -111,7 +111,7 @@ func (e *Env) CompileTo(want Result, source string) (*Program, error) {
 	}
 	checked, issues := e.env.Compile(source)
 	if issues.Err() != nil {
-		return nil, e.mistakes(issues)
+		return nil, e.mistakes(source, issues)
 	}
 	tree := checked.NativeRep()
 	if err := refused(tree); err != nil {

@@ -106,7 +106,10 @@ func TestCompile_VerdictConditions(t *testing.T) {
 func TestCompile_Mistakes(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
 		{"", "1:1: the expression is empty"},
-		{"scope ==", `1:9: mismatched input`},
+		{"scope ==", `1:9: ends in the middle`},
+		{"events[0", "1:9: ends in the middle: ] is missing"},
+		{"size(events > 1", "1:16: ends in the middle: ) is missing"},
+		{"scope == 'a", `1:10: a text begins here and does not end: its quote is missing`},
 		{"scop == \"a\"", `1:1: there is no "scop" here: there are scope, reason,`},
 		{"waits == 1 &&\n  events[0].txt == \"a\"", `2:12: there is no field "txt": an event has id, name, kind, text, data and seenAt`},
 		{"waits == \"1\"", `1:7: "==" cannot be applied to a whole number and a string`},
@@ -115,7 +118,27 @@ func TestCompile_Mistakes(t *testing.T) {
 		{"scope.contains(waits)", `1:15: "contains" cannot be applied to a string and a whole number`},
 		{"waits + 1", "1:1: is a whole number, and must be true or false"},
 		{"waits.x == 1", "1:6: has no fields: it is a whole number"},
-		{"events.exists(e, e.text.matches('('))", "1:33: invalid matches argument"},
+		{"events.exists(e, e.text.matches('('))", "1:33: is no pattern: missing closing ): `(`"},
+		{`scope.matches("(?P<a")`, "1:15: is no pattern: invalid named capture: `(?P<a`"},
+		{`reason = "flush"`, "1:8: to compare write =="},
+		{`reason === "flush"`, "1:10: to compare write =="},
+		{`reason <> "flush"`, "1:9: to compare write !="},
+		{"gap and waits > 1", "1:5: for and write &&"},
+		{`scope == "a" OR gap`, "1:14: for or write ||"},
+		{"gap & gap", "1:5: for and write &&"},
+		{"gap | gap", "1:5: for or write ||"},
+		{"not gap", "1:5: for not write !"},
+		{`scope like "a"`, `1:7: "like" is not expected here`},
+		{`scope.startswith("a")`, `1:17: there is no function "startswith"; did you mean startsWith?`},
+		{`events.any(e, e.text == "a")`, `1:11: there is no function "any"; did you mean exists?`},
+		{"len(events) > 1", `1:4: there is no function "len"; did you mean size?`},
+		{"nosuch(1)", `1:7: there is no function "nosuch"`},
+		{"events.length > 1", "1:7: has no fields: it is a list; for how many there are write size()"},
+		{"counts.flushes > 0", `1:7: "flushes" is never a kind: it is closing, flush, `},
+		{`counts["flushes"] > 0`, `1:8: "flushes" is never a kind`},
+		{"has(counts.flushs)", `"flushs" is never a kind`},
+		{`"flushs" in counts`, `1:1: "flushs" is never a kind`},
+		{"counts.?flushs.orValue(0) > 0", `"flushs" is never a kind`},
 		{"events.all(a, events.all(b, events.all(c, true)))", "1:39: more than 2 of exists, all, filter and map"},
 		{`{"a": 1}.exists(k, k == "a")`, "1:1: an expression cannot build maps"},
 		{`reason == "clossing"`, `1:11: "clossing" is never the reason: it is flush, closing,`},
@@ -132,6 +155,21 @@ func TestCompile_Mistakes(t *testing.T) {
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60s:\n got %.300v\nwant %s", c.source, err, c.want)
 		}
+	}
+}
+
+// One slip is one mistake: what follows from it is not said.
+func TestCompile_OneSlipIsOneMistake(t *testing.T) {
+	for _, source := range []string{
+		`events.any(e, e.text == "a" || e.name == "b")`, `events.any(e => e.text == "a")`, "reason = 'flush'", "scope == 'a", "counts.flushs > 0",
+	} {
+		_, err := expr.Compile(expr.Window, source)
+		if e, ok := errors.AsType[*expr.Error](err); !ok || len(e.Mistakes) != 1 {
+			t.Errorf("%s: got %v, want one mistake", source, err)
+		}
+	}
+	if _, err := expr.Compile(expr.Verdict, "probabilities.intrrupt > 0.5"); err == nil || !strings.Contains(err.Error(), `"intrrupt" is never a route`) {
+		t.Errorf("probabilities of no route: got %v", err)
 	}
 }
 

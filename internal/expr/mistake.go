@@ -37,10 +37,27 @@ func mistake(problem string) *Error {
 	return &Error{Mistakes: []Mistake{{Line: 1, Column: 1, Problem: problem}}}
 }
 
-func (e *Env) mistakes(issues *cel.Issues) *Error {
+func (e *Env) mistakes(source string, issues *cel.Issues) *Error {
 	var found []Mistake
+	text := textOf(source)
 	for _, issue := range issues.Errors() {
-		m := Mistake{Line: max(issue.Location.Line(), 1), Column: max(issue.Location.Column()+1, 1), Problem: e.plain(issue.Message)}
+		m := Mistake{Line: max(issue.Location.Line(), 1), Column: max(issue.Location.Column()+1, 1)}
+		at := text.at(m.Line, m.Column)
+		syntax, broken := strings.CutPrefix(issue.Message, "Syntax error: ")
+		name, unknown := quoted(issue.Message, `^undeclared reference to '([^']*)'`)
+		switch {
+		case broken && strings.Contains(syntax, "recursion limit"):
+			m.Problem = e.plain(syntax)
+		case broken:
+			m.Problem = at.slip(syntax)
+			return &Error{Mistakes: []Mistake{m}} // what comes after it may follow from it
+		case unknown && at.walks(name):
+			continue
+		case unknown && at.next() == '(':
+			m.Problem = e.noFunction(name)
+		default:
+			m.Problem = e.plain(issue.Message) + at.size(issue.Message)
+		}
 		if !slices.Contains(found, m) {
 			found = append(found, m)
 		}
@@ -85,7 +102,7 @@ func (e *Env) plain(message string) string {
 	if strings.Contains(message, "recursion limit exceeded") {
 		return "is nested too deeply"
 	}
-	return strings.TrimPrefix(message, "Syntax error: ")
+	return message
 }
 
 func namesOf(vars []variable) []string {

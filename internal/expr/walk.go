@@ -1,8 +1,10 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -107,6 +109,17 @@ func refused(tree *ast.AST) error {
 			for word, of := range strangers(e.AsCall()) {
 				say(word, "%q is never %s: it is %s", word.AsLiteral().Value(), of.name, listed(of.words))
 			}
+			if pattern := patternOf(e.AsCall()); pattern != nil {
+				var bad *syntax.Error
+				if _, err := regexp.Compile(fmt.Sprint(pattern.AsLiteral().Value())); errors.As(err, &bad) {
+					say(pattern, "is no pattern: %s: `%s`", bad.Code, bad.Expr)
+				}
+			}
+		case ast.SelectKind:
+			of := entries(e.AsSelect().Operand())
+			if field := e.AsSelect().FieldName(); len(of.words) > 0 && !slices.Contains(of.words, field) {
+				say(e, "%q is never %s: it is %s", field, of.name, listed(of.words))
+			}
 		default:
 		}
 	}))
@@ -137,6 +150,10 @@ func strangers(call ast.CallExpr) func(yield func(ast.Expr, vocabulary) bool) {
 			switch call.FunctionName() {
 			case "_==_", "_!=_":
 				of, words = holds(side), []ast.Expr{other}
+			case "_[_]", "_[?_]", "_?._":
+				if i == 0 {
+					of, words = entries(side), []ast.Expr{other}
+				}
 			case "@in":
 				if i == 0 && other.Kind() == ast.ListKind {
 					of, words = holds(side), other.AsList().Elements()
@@ -204,8 +221,33 @@ func elements(e ast.Expr) vocabulary {
 	case "offered":
 		return vocabulary{"a route", wordsOf(engine.Routes())}
 	default:
+		return entries(e)
+	}
+}
+
+// entries returns the vocabulary of a map's keys.
+func entries(e ast.Expr) vocabulary {
+	if e.Kind() != ast.IdentKind {
 		return vocabulary{}
 	}
+	switch e.AsIdent() {
+	case "counts":
+		return vocabulary{"a kind", wordsOf(engine.Kinds())}
+	case "probabilities":
+		return vocabulary{"a route", wordsOf(engine.Routes())}
+	default:
+		return vocabulary{}
+	}
+}
+
+// patternOf returns the pattern of matches, where it is written down.
+func patternOf(call ast.CallExpr) ast.Expr {
+	if args := call.Args(); call.FunctionName() == "matches" && len(args) > 0 {
+		if last := args[len(args)-1]; last.Kind() == ast.LiteralKind {
+			return last
+		}
+	}
+	return nil
 }
 
 func wordsOf[T any](values []T) []string {
