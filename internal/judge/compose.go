@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"attend/internal/engine"
@@ -31,7 +32,11 @@ type Entry struct {
 	OnErrorNext bool
 	// Timeout is the most that this judge may take of the call's time. 0 is half
 	// of what is left where another judge may be asked after it, else all of it.
+	// Where another may be asked, a part is kept for it however long this is.
 	Timeout time.Duration
+	// Instant says that the judge asks nobody. It is asked even when the call's
+	// time is over.
+	Instant bool
 }
 
 // Compose makes one judge of several.
@@ -43,7 +48,8 @@ type Entry struct {
 // that stayed under its bar is taken; without it the attempt has failed, for
 // whoever set a bar would rather wait than act on less.
 //
-// An attempt in which several failed has the class of the last failure. But it
+// An error says what each judge that failed came to, by name. An attempt in
+// which several failed has the class of the last failure. But it
 // is not Permanent or Refused while another of them may answer later: then that
 // one's. Held carries the shortest time after which one may be asked.
 //
@@ -99,7 +105,7 @@ func (c *composed) Judge(ctx context.Context, in *Input) (Reply, error) {
 		last := i == len(turns)-1
 		reply, err := a.ask(ctx, e, in, last)
 		switch {
-		case err != nil && (!e.OnErrorNext || ctx.Err() != nil):
+		case err != nil && (!e.OnErrorNext || errors.Is(ctx.Err(), context.Canceled)):
 			return Reply{}, a.end(a.failure())
 		case err != nil:
 			continue
@@ -150,11 +156,21 @@ func passedOver(all, failed int) string {
 type attempt struct {
 	calls    []engine.Exchange
 	kept     *Reply // the last answer that stayed under its bar
-	failures []*Error
+	failures []failed
+}
+
+// failed is a judge that was asked in vain, and why.
+type failed struct {
+	name string
+	*Error
 }
 
 // ask asks one judge within its share of the time, and notes what came of it.
 func (a *attempt) ask(ctx context.Context, e *Entry, in *Input, last bool) (Reply, error) {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded) && len(a.calls) > 0
+	if late && !e.Instant {
+		return Reply{}, a.leaveOut(e)
+	}
 	ctx, cancel := a.share(ctx, e, last)
 	defer cancel()
 	reply, err := e.Judge.Judge(ctx, in)
@@ -165,22 +181,35 @@ func (a *attempt) ask(ctx context.Context, e *Entry, in *Input, last bool) (Repl
 	var classed *Error // as Named makes every error
 	errors.As(err, &classed)
 	a.calls = append(a.calls, classed.Calls...)
-	a.failures = append(a.failures, classed)
+	a.failures = append(a.failures, failed{e.Name, classed})
 	return Reply{}, err
 }
 
+// leaveOut notes that a judge was not asked, for which those before it left no
+// time: its breaker must not take that for an outage.
+func (a *attempt) leaveOut(e *Entry) error {
+	err := &Error{Class: Transient, Message: "not asked: the judges before it left no time"}
+	a.calls = append(a.calls, engine.Exchange{Judge: e.Name, Outcome: outcomeTimeout, Message: err.Message})
+	a.failures = append(a.failures, failed{e.Name, err})
+	return err
+}
+
 // share is a judge's part of the time that is left. One that hangs must leave
-// the next something to answer in; the last must leave enough to fall back on
-// an answer that is there already.
+// the next something to answer in, whatever its own timeout says; the last must
+// leave enough to fall back on an answer that is there already.
 func (a *attempt) share(ctx context.Context, e *Entry, last bool) (context.Context, context.CancelFunc) {
+	if e.Instant {
+		return context.WithoutCancel(ctx), func() {}
+	}
 	limit := e.Timeout
-	if deadline, ok := ctx.Deadline(); ok && limit == 0 {
+	deadline, bounded := ctx.Deadline()
+	if bounded && (!last && e.handsOver() || last && e.OnErrorNext && a.kept != nil) {
 		left := time.Until(deadline)
-		switch {
-		case !last && e.handsOver():
+		if limit == 0 && !last {
 			limit = left / 2
-		case last && e.OnErrorNext && a.kept != nil:
-			limit = left - left/10
+		}
+		if most := left - min(max(left/10, leastRest), left/2); limit == 0 || limit > most {
+			limit = most
 		}
 	}
 	if limit <= 0 {
@@ -189,9 +218,21 @@ func (a *attempt) share(ctx context.Context, e *Entry, last bool) (context.Conte
 	return context.WithTimeout(ctx, limit)
 }
 
+// leastRest is what is kept at least for the judges after one that hangs: it
+// may take a moment to end.
+const leastRest = 50 * time.Millisecond
+
 // keep remembers an answer that stayed under its bar.
 func (a *attempt) keep(r Reply) {
-	a.calls[len(a.calls)-1].Outcome = outcomeBelow
+	call := &a.calls[len(a.calls)-1]
+	said := fmt.Sprintf("%s, with no confidence", r.Answer.Route)
+	if c := r.Answer.Confidence; c != nil {
+		said = fmt.Sprintf("%s, with confidence %.3g", r.Answer.Route, *c)
+	}
+	if call.Message != "" {
+		said += "; " + call.Message
+	}
+	call.Outcome, call.Message = outcomeBelow, said
 	a.kept = &r
 }
 
@@ -205,7 +246,15 @@ func (a *attempt) failure() *Error {
 			}
 		}
 	}
-	e := *chosen
+	e := *chosen.Error
+	e.Message = chosen.name + ": " + e.Message
+	if len(a.failures) > 1 { // what is said of a status is said of each
+		told := make([]string, len(a.failures))
+		for i, f := range a.failures {
+			told[i] = f.name + ": " + f.Error.Error()
+		}
+		e.Message, e.Status, e.RequestID = strings.Join(told, "; "), 0, ""
+	}
 	if e.Class == Held {
 		for _, f := range a.failures {
 			if f.Class == Held && f.RetryAfter > 0 && (e.RetryAfter == 0 || f.RetryAfter < e.RetryAfter) {

@@ -132,6 +132,41 @@ func TestCompose_WhoAnswers(t *testing.T) {
 	}
 }
 
+// A failure says whose it is, and where several failed what each came to.
+func TestCompose_FailuresAreNamed(t *testing.T) {
+	busy := judge.Func(func(context.Context, *judge.Input) (judge.Reply, error) {
+		return judge.Reply{}, &judge.Error{Class: judge.Transient, Message: "busy", Status: 529, RequestID: "r1"}
+	})
+	for _, c := range []struct {
+		judge judge.Composition
+		want  string
+	}{
+		{judge.Composition{{Name: "quick", Judge: busy}}, "quick: busy (status 529), request r1"},
+		{
+			judge.Composition{{Name: "quick", Judge: busy, OnErrorNext: true}, {Name: "careful", Judge: fails(judge.Refused, 0)}},
+			"quick: busy (status 529), request r1; careful: no: refused",
+		},
+	} {
+		if _, err := compose(t, c.judge).Judge(t.Context(), input()); err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+	}
+}
+
+// An answer under its bar stands on the record with what it said: the bar can
+// be tuned by it.
+func TestCompose_AnswersUnderTheBarAreTold(t *testing.T) {
+	for want, first := range map[string]judge.Judge{ //arch:sorted each by itself
+		"note, with confidence 0.69": says(engine.Note, 0.69),
+		"skip, with no confidence":   says(engine.Skip),
+	} {
+		reply, err := compose(t, judge.Composition{{Name: "a", Judge: first, Below: 0.7}, {Name: "b", Judge: says(engine.Queue)}}).Judge(t.Context(), input())
+		if err != nil || reply.Calls[0].Message != want {
+			t.Errorf("got %+v, %v; want %s", reply.Calls, err, want)
+		}
+	}
+}
+
 func TestCompose_FailedConditionIsTold(t *testing.T) {
 	reply, err := compose(t, judge.Composition{
 		{Name: "a", Judge: says(engine.Note), When: when(false, errors.New("no such key: team"))}, {Name: "b", Judge: says(engine.Queue)},
@@ -221,6 +256,28 @@ func TestCompose_TimeIsShared(t *testing.T) {
 			judge.Composition{{Name: "a", Judge: hangs(), OnErrorNext: true}, {Name: "b", Judge: says(engine.Queue), When: when(false, nil)}},
 			"", 20 * time.Second,
 			[]string{"a timeout"},
+		},
+		{
+			"timeouts that add up to all of it",
+			judge.Composition{
+				{Name: "a", Judge: hangs(), OnErrorNext: true, Timeout: 10 * time.Second},
+				{Name: "b", Judge: hangs(), OnErrorNext: true, Timeout: 10 * time.Second},
+				{Name: "c", Judge: says(engine.Queue), Instant: true},
+			},
+			"c", 19 * time.Second,
+			[]string{"a timeout", "b timeout", "c answered"},
+		},
+		{
+			"a timeout that is longer than all of it",
+			judge.Composition{{Name: "a", Judge: hangs(), OnErrorNext: true, Timeout: time.Hour}, {Name: "b", Judge: says(engine.Queue)}},
+			"b", 18 * time.Second,
+			[]string{"a timeout", "b answered"},
+		},
+		{
+			"an answer that is there is fallen back on, whatever the timeout of the last",
+			judge.Composition{{Name: "a", Judge: says(engine.Note, 0.1), Below: 0.7}, {Name: "b", Judge: hangs(), OnErrorNext: true, Timeout: time.Hour}},
+			"a", 18 * time.Second,
+			[]string{"a below", "b timeout"},
 		},
 		{
 			"an answer that is there is fallen back on in time",

@@ -193,6 +193,7 @@ func (r *Runner) append(ctx context.Context, jobs []*job) error {
 			if err := r.place(&receipts[i]); err != nil {
 				return fmt.Errorf("append steps: %w", err)
 			}
+			r.tellDead(&jobs[i].entry)
 		case errors.Is(err, store.ErrBehind), errors.Is(err, store.ErrConflict):
 			r.metrics.behind.Inc()
 			r.look(jobs[i].scope)

@@ -6,6 +6,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/store"
 )
 
 // What of an exchange stands in the log at most.
@@ -40,6 +41,15 @@ func (r *Runner) exchanges(o *outcome, name, why string) []engine.Exchange {
 		}
 	}
 	return calls
+}
+
+// tellDead logs the windows of an entry that no judge could answer.
+func (r *Runner) tellDead(e *store.Entry) {
+	for i := range e.Steps {
+		if d := e.Steps[i].DeadLetter; d != nil && d.Stage == engine.StageJudge {
+			r.log.Warn("a window became a dead letter", "scope", d.Scope, "window", d.WindowID, "attempts", d.Attempts, "message", d.Message)
+		}
+	}
 }
 
 // outcomes of exchanges that have a label of their own (engine.Exchange).

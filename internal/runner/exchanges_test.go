@@ -40,8 +40,9 @@ func TestRunner_HooksSideBySide(t *testing.T) {
 		p := policy("script", kinds, func(s *engine.Settings) {
 			s.Predicates = []engine.Predicate{{Name: "asked", Question: "Was it asked for?"}}
 		})
+		registry := prometheus.NewRegistry()
 		w := start(t, open(t), p, runner.Options{
-			Judge: s, Record: true,
+			Judge: s, Record: true, Registerer: registry,
 			Context: func(context.Context, string) (judge.Context, error) {
 				time.Sleep(400 * time.Millisecond)
 				return judge.Context{Facts: json.RawMessage(`{"a":1}`), Predicates: []engine.Predicate{{Name: "late", Question: "Is it late?"}, {Name: "asked", Question: "Again?"}}}, nil
@@ -62,6 +63,9 @@ func TestRunner_HooksSideBySide(t *testing.T) {
 		}
 		if tr := steps[1].Step.Trace; tr.Name != "contextFailed" || !strings.Contains(tr.Message, `"asked"`) {
 			t.Errorf("the trace of the question that was asked already: %+v", tr)
+		}
+		if n := labelled(t, registry, "attend_judge_hook_failures_total", "context"); n != 1 {
+			t.Errorf("%v failures of the context hook are counted, want 1", n)
 		}
 		seen, call := s.seen[0], steps[2].Step.Call
 		names := func(ps []engine.Predicate) (out []string) {

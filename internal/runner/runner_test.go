@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -59,7 +60,10 @@ func start(t *testing.T, st store.Store, p engine.Policy, opt runner.Options) *w
 	if err := runner.EnsurePolicy(t.Context(), st, &p); err != nil {
 		t.Fatal(err)
 	}
-	opt.Store, opt.Logger = st, slog.New(slog.NewTextHandler(t.Output(), nil))
+	opt.Store = st
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
 	if opt.Compile == nil {
 		opt.Compile = judge.Compile
 	}
@@ -252,10 +256,14 @@ func TestRunner_CallStandsInTheLogBeforeItRuns(t *testing.T) {
 func TestRunner_LadderTimeoutAndDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{reply: []any{errors.New("no route to host"), nil, engine.Route(99), &judge.Error{Class: judge.Permanent, Message: "bad key"}}}
-		w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s})
+		var log strings.Builder
+		w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		w.push("a", "ask")
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
+		if told := `level=WARN msg="a window became a dead letter" scope=a window=`; strings.Count(log.String(), told) != 1 || !strings.Contains(log.String(), `message="bad key"`) {
+			t.Errorf("the log does not tell of the dead letter once:\n%s", &log)
+		}
 		w.want("a", "settled flush 1", "call 1", "failed error", "call 2", "failed timeout", "call 3", "failed malformed",
 			"call 4", "failed permanent", "deadLetter")
 		w.push("a", "ask")

@@ -118,6 +118,7 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	out.Body = body[:min(len(body), most)]
 	if classed := Classify(&out); classed != nil {
+		classed.Message = req.URL.Host + ": " + classed.Message
 		return out, classed // whatever became of the body, the status says what to do
 	}
 	switch {

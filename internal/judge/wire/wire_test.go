@@ -183,7 +183,7 @@ func TestPost_RedirectsAreRefused(t *testing.T) {
 			w.WriteHeader(status)
 		})
 		_, _, err := ask(t.Context(), t, url)
-		if err == nil || err.Class != judge.Permanent || err.Status != status || !strings.Contains(err.Message, "redirects are not followed") {
+		if err == nil || err.Class != judge.Permanent || err.Status != status || !strings.HasPrefix(err.Message, strings.TrimPrefix(url, "http://")+": the judge redirects, and redirects are not followed") {
 			t.Errorf("%d: got %v", status, err)
 		}
 	}
