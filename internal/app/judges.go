@@ -191,7 +191,10 @@ func (b *bench) entry(c *config.Judge) (judge.Entry, error) {
 	if err != nil {
 		return judge.Entry{}, err
 	}
-	e := judge.Entry{Name: c.Name, Judge: j, Below: c.Below, OnErrorNext: c.OnNext, Timeout: c.Timeout}
+	e := judge.Entry{
+		Name: c.Name, Judge: j, Below: c.Below, OnErrorNext: c.OnNext, Timeout: c.Timeout,
+		Instant: asksNobody(c.Type),
+	}
 	if c.When == "" {
 		return e, nil
 	}
@@ -202,6 +205,10 @@ func (b *bench) entry(c *config.Judge) (judge.Entry, error) {
 	e.When = func(in *judge.Input) (bool, error) { return when.Met(expr.OfInput(in)) }
 	return e, nil
 }
+
+// asksNobody reports whether a judge of a type answers by itself: it has no
+// limits and needs no time.
+func asksNobody(t config.JudgeType) bool { return t == config.JudgeRule || t == config.JudgeRules }
 
 // limited builds the judge of one entry within its limits, unless it is there
 // already.
@@ -220,7 +227,7 @@ func (b *bench) limited(c *config.Judge) (judge.Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Type != config.JudgeRule && c.Type != config.JudgeRules { // those ask nobody
+	if !asksNobody(c.Type) {
 		j, err = judge.Limit(c.Name, j, judge.Limits{
 			Concurrency: c.Concurrency, PerSecond: c.PerSecond, DailyCalls: int(c.DailyCalls), DailyTokens: c.DailyTokens, Metrics: b.Metrics,
 		})
