@@ -154,6 +154,7 @@ func (l *loader) checkJudgeNames(drafts []*draft) {
 
 // checkOrder looks at whom each entry passes on to.
 func (l *loader) checkOrder(drafts []*draft) {
+	var taken time.Duration // by the judges up to this one, where they hang
 	for i, d := range drafts {
 		if d.Type == "" {
 			return // that was said, and who comes after whom is open
@@ -166,6 +167,24 @@ func (l *loader) checkOrder(drafts []*draft) {
 			l.fail(spot{drafts[i+1].Place, drafts[i+1].at}, "is never asked: %s before it answers every window; give that one a when, below or onError: next", quote(d.Name))
 			return
 		}
+		if d.Type == JudgeRule || d.Type == JudgeRules {
+			continue // it takes no time, and never fails
+		}
+		if !d.OnNext && !l.lettersTaken() {
+			l.warn(d.Place, WarnNoLastResort, "%sa failure of %s ends as a dead letter in the log, and nobody is told, whoever stands behind it: give it onError: next, or name a handler in deadLetters", named(d.at), quote(d.Name))
+		}
+		if d.OnNext || d.Below > 0 {
+			taken += d.Timeout
+			l.checkShares(d, taken)
+		}
+	}
+}
+
+// checkShares warns where judges that hang take the time of those behind them.
+func (l *loader) checkShares(d *draft, taken time.Duration) {
+	most := time.Duration(l.c.Settings.JudgeTimeoutMs) * time.Millisecond
+	if taken >= most && taken-d.Timeout < most && d.Timeout <= most { // else that was said
+		l.warn(d.spot("timeoutMs").place, WarnIgnored, "%s: adds up to %d with those before it, and judgeTimeoutMs is %d: it is cut to leave a tenth of what is left to the judges behind it", d.spot("timeoutMs").key, taken.Milliseconds(), l.c.Settings.JudgeTimeoutMs)
 	}
 }
 
