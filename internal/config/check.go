@@ -101,7 +101,7 @@ func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
 		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{}, Hooks: []HookReport{}, Sinks: c.reportSinks(),
-		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(Mistakes{}, mistakes...),
+		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(append(Mistakes{}, mistakes...), c.unfinished(env)...),
 	}
 	for _, s := range c.Scopes {
 		r.Scopes = append(r.Scopes, ScopeReport{s.Place, s.Pattern})

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -46,6 +47,39 @@ func TestCheck_SaysWhatNamesResolveToAndWhy(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// A program that the daemon would not find is a mistake, with its place; whoever
+// reads the configuration for another purpose needs none.
+func TestCheck_ProgramsThatAreNotThere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write(t, "text", "not a program")
+	write(t, DefaultFile, `kinds: {a: flush}
+judges:
+  - {type: command, onError: next, command: [attend-no-such-program]}
+  - {type: command, name: there, onError: next, command: [sh]}
+  - rule
+context: {command: [./text]}
+deadLetters: {command: [/nowhere/at/all]}
+`)
+	env := []string{"PATH=/usr/bin:/bin"}
+	if _, err := Load(flagsOf(t), env); err != nil {
+		t.Fatalf("to be read no program need be there: %v", err)
+	}
+	got := Check(flagsOf(t), env, nil)
+	want := []string{
+		"attend.yaml:3:45: judge command: command: find the command attend-no-such-program in PATH: file does not exist: install it, or name it by its whole path",
+		"attend.yaml:6:20: context.command: " + filepath.Join(dir, "text") + " is not executable: give it to a program that runs it, or chmod +x: permission denied",
+		"attend.yaml:7:14: deadLetters.command: the command /nowhere/at/all is not there: file does not exist",
+	}
+	var told []string
+	for _, m := range got.Mistakes {
+		told = append(told, m.String())
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}
 }
 

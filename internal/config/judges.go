@@ -55,6 +55,7 @@ type Judge struct {
 	DailyTokens int64         // in and out, in a day of UTC; 0 for no limit
 
 	keyVariable string // that holds the key, "" for none
+	command     Place  // of Command
 }
 
 // JudgeType names a type of judge.

@@ -23,6 +23,7 @@ func (l *loader) readJudges(root *yaml.Node, r *reader) {
 	l.checkJudgeNames(drafts)
 	l.checkOrder(drafts)
 	for _, d := range drafts {
+		d.command = d.spot("command").place
 		l.c.Judges.Entries = append(l.c.Judges.Entries, d.Judge)
 	}
 	if n := section(root, keyOverride); n != nil {
@@ -31,6 +32,7 @@ func (l *loader) readJudges(root *yaml.Node, r *reader) {
 	capture := r.readHook(section(root, keyCapture), keyCapture, "an object, as {http: http://127.0.0.1:9000/capture}")
 	context := r.readHook(section(root, keyContext), keyContext, "an object, as {http: http://127.0.0.1:9000/context}", keyAttune)
 	l.c.Judges.Capture, l.c.Judges.Context = l.finishHook(capture), l.finishHook(context)
+	l.warnUnbrought(drafts)
 }
 
 // chosen returns the judges that count: a flag or variable puts one in place of
@@ -153,7 +155,7 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 		default:
 			v.dir = filepath.Dir(r.source)
 		}
-		d.Rules = l.rulesText(v, r)
+		d.Rules, d.set = l.rulesText(v, r)
 	}
 	if used || shared.text == "" && shared.node == nil || len(drafts) == 0 {
 		return
@@ -166,14 +168,14 @@ func (l *loader) readRules(drafts []*draft, r *reader) {
 }
 
 // rulesText reads rules from wherever they were given, and checks them.
-func (l *loader) rulesText(v given, r *reader) string {
+func (l *loader) rulesText(v given, r *reader) (string, *rules.Ruleset) {
 	inline := strings.TrimSpace(v.text)
 	switch {
 	case v.node != nil && v.node.Kind == yaml.MappingNode:
 		return l.rulesWithin(v, r)
 	case v.node != nil && v.node.Kind != yaml.ScalarNode:
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "is a list: must be an object with rules and default, or the path of a file"})
-		return ""
+		return "", nil
 	case strings.HasPrefix(inline, "{"):
 		return l.checkRules(v.text, v.key, func(m rules.Mistake) Place {
 			if v.node != nil {
@@ -189,14 +191,14 @@ func (l *loader) rulesText(v given, r *reader) string {
 	b, err := readFile(path)
 	if err != nil {
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("file %s %v", quote(path), err)})
-		return ""
+		return "", nil
 	}
 	l.c.Files = append(l.c.Files, path)
 	return l.checkRules(string(b), "", func(m rules.Mistake) Place { return Place{path, m.Line, m.Column} })
 }
 
 // rulesWithin reads rules that are an object of attend.yaml.
-func (l *loader) rulesWithin(v given, r *reader) string {
+func (l *loader) rulesWithin(v given, r *reader) (string, *rules.Ruleset) {
 	found := rules.CheckIn(r.doc, v.node)
 	for _, m := range found {
 		l.mistakes = append(l.mistakes, Mistake{Place{r.source, m.Line, m.Column}, v.key, m.Problem})
@@ -206,17 +208,18 @@ func (l *loader) rulesWithin(v given, r *reader) string {
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "cannot be read: " + err.Error()})
 	}
 	if len(found) > 0 || err != nil {
-		return ""
+		return "", nil
 	}
 	return l.checkRules(string(text), v.key, func(rules.Mistake) Place { return v.place }) // an alias may lead out of them
 }
 
 // checkRules says what is wrong with rules, each where it stands.
-func (l *loader) checkRules(text, key string, place func(rules.Mistake) Place) string {
-	for _, m := range rules.Check(text) {
+func (l *loader) checkRules(text, key string, place func(rules.Mistake) Place) (string, *rules.Ruleset) {
+	set, found := rules.Load(text)
+	for _, m := range found {
 		l.mistakes = append(l.mistakes, Mistake{place(m), key, m.Problem})
 	}
-	return text
+	return text, set
 }
 
 func (l *loader) fail(at spot, format string, args ...any) {

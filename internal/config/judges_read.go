@@ -47,6 +47,7 @@ type draft struct {
 	source given  // of rules: a file or the rules, where the entry gives them
 
 	unknown []field
+	set     *rules.Ruleset // of rules that can be read
 }
 
 // spot is where an option was given, for the mistakes about it.

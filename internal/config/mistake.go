@@ -112,6 +112,8 @@ const (
 	WarnWideAllow      WarningCode = "wideAllow"      // callbacks may lead almost everywhere
 	WarnNoLastResort   WarningCode = "noLastResort"   // nobody hears of what the judge cannot answer
 	WarnPlainHTTP      WarningCode = "plainHttp"      // what is judged crosses the network in the clear
+	WarnNoFacts        WarningCode = "noFacts"        // a condition looks at facts, and nothing brings any
+	WarnNoPredicate    WarningCode = "noPredicate"    // an override looks for an answer that nobody gives
 	WarnNoKey          WarningCode = "noKey"          // a judge elsewhere is called without a key
 )
 

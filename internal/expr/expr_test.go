@@ -173,6 +173,16 @@ func TestCompile_OneSlipIsOneMistake(t *testing.T) {
 	}
 }
 
+func TestProgram_Keys(t *testing.T) {
+	p, err := expr.Compile(expr.Verdict, `predicates.b > 0.5 && has(predicates.a) && predicates["c d"] > 0.1 && predicates.?e.orValue(0.0) > 0.1 && predicates[scope] > 0.5 && counts.flush > 0`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c d", "e"}, p.Keys("predicates")); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
 func TestCompile_AllMistakesInOrder(t *testing.T) {
 	_, err := expr.Compile(expr.Window, "scop == reson &&\nwats > 1")
 	var e *expr.Error

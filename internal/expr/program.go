@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/cel"
@@ -33,6 +35,19 @@ const (
 // Uses reports whether the expression looks at a variable, or at [Bodies] or
 // [Zone]. In doubt it says yes.
 func (p *Program) Uses(name string) bool { return p.uses[name] }
+
+// Keys lists the keys that the expression looks for in a variable that is a
+// map, where it names them, in order.
+func (p *Program) Keys(variable string) []string {
+	var keys []string
+	for use := range p.uses { //arch:sorted below
+		if key, ok := strings.CutPrefix(use, variable+keyMark); ok {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
 
 // Source returns the expression as it was written.
 func (p *Program) Source() string { return p.source }

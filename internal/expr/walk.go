@@ -15,6 +15,9 @@ import (
 	"attend/internal/engine"
 )
 
+// keyMark stands between a variable and a key of it, among what is looked at.
+const keyMark = "\x00"
+
 // usesOf lists what a checked expression looks at: its variables, Bodies, Zone.
 // A field of something whose type is not known may be an event's.
 func usesOf(tree *ast.AST) map[string]bool {
@@ -33,10 +36,16 @@ func usesOf(tree *ast.AST) map[string]bool {
 			uses[e.AsIdent()] = true
 		case ast.SelectKind:
 			look(e.AsSelect().Operand(), e.AsSelect().FieldName(), true)
+			if operand := e.AsSelect().Operand(); operand.Kind() == ast.IdentKind {
+				uses[operand.AsIdent()+keyMark+e.AsSelect().FieldName()] = true
+			}
 		case ast.CallKind:
 			call := e.AsCall()
 			if indexes(call) {
 				look(call.Args()[0], "", false)
+				if of, key := call.Args()[0], call.Args()[1]; of.Kind() == ast.IdentKind && key.Kind() == ast.LiteralKind {
+					uses[of.AsIdent()+keyMark+fmt.Sprint(key.AsLiteral().Value())] = true
+				}
 			}
 			_, names := zoneOf(call)
 			uses[Zone] = uses[Zone] || names

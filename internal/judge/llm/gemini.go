@@ -2,6 +2,8 @@ package llm
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"attend/internal/judge"
@@ -18,7 +20,16 @@ func (gemini) path(model string) []string {
 	if !strings.Contains(model, "/") {
 		model = "models/" + model
 	}
-	return []string{model + ":generateContent"}
+	parts := strings.Split(model, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return []string{strings.Join(parts, "/") + ":generateContent"}
+}
+
+// leadsAway reports that a model, as a part of a path, would lead to another.
+func leadsAway(model string) bool {
+	return slices.ContainsFunc(strings.Split(model, "/"), func(part string) bool { return part == "" || part == "." || part == ".." })
 }
 
 func (gemini) header(key string) http.Header {

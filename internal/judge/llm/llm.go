@@ -78,6 +78,8 @@ func New(o Options) (judge.Judge, error) {
 		return nil, fmt.Errorf("judge %s: the url cannot be called: want a base URL, as https://host/v1", o.API) // it may hold a key
 	case o.Model == "":
 		return nil, fmt.Errorf("judge %s: no model: set model to an id that its host knows", o.API)
+	case o.API == Gemini && leadsAway(o.Model):
+		return nil, fmt.Errorf("judge %s: the model %q is no id: want one as its host lists it, as gemini-2.5-flash or tunedModels/mine", o.API, o.Model)
 	case o.Key == "" && !own:
 		return nil, fmt.Errorf("judge %s: no key for %s", o.API, base.Host)
 	case len(o.Secret) == 0:

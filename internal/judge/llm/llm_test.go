@@ -244,14 +244,17 @@ func TestNew_Mistakes(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"no such API":     {func(o *Options) { o.API = "claude" }, `unknown model API "claude"`},
-		"no model":        {func(o *Options) { o.Model = "" }, "judge openai: no model"},
-		"no key":          {func(o *Options) { o.Key = "" }, "judge openai: no key for api.openai.com"},
-		"chat and no url": {func(o *Options) { o.API = Chat }, "judge chat: no url"},
-		"no url":          {func(o *Options) { o.URL = "localhost:11434" }, "the url cannot be called"},
-		"broken url":      {func(o *Options) { o.URL = "http://%zz/?key=sk-key" }, "the url cannot be called"},
-		"no secret":       {func(o *Options) { o.Secret = nil }, "no secret"},
-		"no room":         {func(o *Options) { o.MaxBytes = 100 }, "max bytes is 100: must be at least 4096"},
+		"no such API":                 {func(o *Options) { o.API = "claude" }, `unknown model API "claude"`},
+		"no model":                    {func(o *Options) { o.Model = "" }, "judge openai: no model"},
+		"no key":                      {func(o *Options) { o.Key = "" }, "judge openai: no key for api.openai.com"},
+		"chat and no url":             {func(o *Options) { o.API = Chat }, "judge chat: no url"},
+		"no url":                      {func(o *Options) { o.URL = "localhost:11434" }, "the url cannot be called"},
+		"broken url":                  {func(o *Options) { o.URL = "http://%zz/?key=sk-key" }, "the url cannot be called"},
+		"no secret":                   {func(o *Options) { o.Secret = nil }, "no secret"},
+		"model that leads elsewhere":  {func(o *Options) { o.API, o.Model = Gemini, "a b/../c" }, `judge gemini: the model "a b/../c" is no id`},
+		"model that leads nowhere":    {func(o *Options) { o.API, o.Model = Gemini, "models/" }, `is no id`},
+		"model that is no id in full": {func(o *Options) { o.API, o.Model = Gemini, ".." }, `is no id`},
+		"no room":                     {func(o *Options) { o.MaxBytes = 100 }, "max bytes is 100: must be at least 4096"},
 	} {
 		o := Options{API: OpenAI, Model: "m", Key: "sk-key", Secret: secret()}
 		c.change(&o)
@@ -263,15 +266,16 @@ func TestNew_Mistakes(t *testing.T) {
 
 func TestNew_Endpoints(t *testing.T) {
 	for want, o := range map[string]Options{
-		"https://api.anthropic.com/v1/messages":                                          {API: Anthropic},
-		"https://api.openai.com/v1/responses":                                            {API: OpenAI, Model: "m"},
-		"https://generativelanguage.googleapis.com/v1beta/models/m:generateContent":      {API: Gemini, Model: "m"},
-		"https://generativelanguage.googleapis.com/v1beta/tunedModels/m:generateContent": {API: Gemini, Model: "tunedModels/m"},
-		"http://127.0.0.1:11434/v1/chat/completions":                                     {API: Chat, Model: "m", URL: "http://127.0.0.1:11434/v1"},
-		"http://127.0.0.1:8080/v1/chat/completions":                                      {API: Chat, Model: "m", URL: "http://127.0.0.1:8080/"},
-		"https://gateway.example/v1beta/models/m:generateContent":                        {API: Gemini, Model: "m", URL: "https://gateway.example"},
-		"http://127.0.0.1:1234/v1/chat/completions":                                      {API: Chat, Model: "m", URL: "http://127.0.0.1:1234/v1/chat/completions"},
-		"https://gateway.example/openai/v1/chat/completions?api-version=2026-10-01":      {API: Chat, Model: "m", URL: "https://gateway.example/openai/v1/?api-version=2026-10-01"},
+		"https://api.anthropic.com/v1/messages":                                                      {API: Anthropic},
+		"https://api.openai.com/v1/responses":                                                        {API: OpenAI, Model: "m"},
+		"https://generativelanguage.googleapis.com/v1beta/models/m:generateContent":                  {API: Gemini, Model: "m"},
+		"https://generativelanguage.googleapis.com/v1beta/tunedModels/m:generateContent":             {API: Gemini, Model: "tunedModels/m"},
+		"https://generativelanguage.googleapis.com/v1beta/models/a%20b%3Fc%23d%252F:generateContent": {API: Gemini, Model: "a b?c#d%2F"},
+		"http://127.0.0.1:11434/v1/chat/completions":                                                 {API: Chat, Model: "m", URL: "http://127.0.0.1:11434/v1"},
+		"http://127.0.0.1:8080/v1/chat/completions":                                                  {API: Chat, Model: "m", URL: "http://127.0.0.1:8080/"},
+		"https://gateway.example/v1beta/models/m:generateContent":                                    {API: Gemini, Model: "m", URL: "https://gateway.example"},
+		"http://127.0.0.1:1234/v1/chat/completions":                                                  {API: Chat, Model: "m", URL: "http://127.0.0.1:1234/v1/chat/completions"},
+		"https://gateway.example/openai/v1/chat/completions?api-version=2026-10-01":                  {API: Chat, Model: "m", URL: "https://gateway.example/openai/v1/?api-version=2026-10-01"},
 	} {
 		o.Key, o.Secret = "k", secret()
 		j, err := New(o)

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,17 @@ func (s *Ruleset) Facts() bool { return s.use("facts") }
 
 // Bodies reports whether a rule looks at what events say.
 func (s *Ruleset) Bodies() bool { return s.use(expr.Bodies) }
+
+// Predicates lists what rules answer of predicates, by name, in order.
+func (s *Ruleset) Predicates() []string {
+	names := make(map[string]bool)
+	for _, r := range s.rules {
+		for name := range r.predicates { //arch:sorted below
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
 
 func (s *Ruleset) use(name string) bool {
 	return slices.ContainsFunc(s.rules, func(r rule) bool { return r.when.Uses(name) })
