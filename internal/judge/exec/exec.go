@@ -9,6 +9,7 @@ package exec
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -26,8 +27,8 @@ type Endpoint interface {
 	// many bytes. Where x is given, it writes on it what came of it. Its errors
 	// are classed (*judge.Error), and hold neither key nor question.
 	ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error)
-	// model makes the name of a model in an answer fit to be shown.
-	model(name string) string
+	// hide takes the secrets of the endpoint out of a text that it wrote.
+	hide(text string) string
 }
 
 // HTTP is a URL that takes the question as the body of a POST and answers with
@@ -47,7 +48,7 @@ type httpEndpoint struct {
 	header http.Header
 }
 
-func (e *httpEndpoint) model(name string) string { return wire.Model(name, e.key) }
+func (e *httpEndpoint) hide(text string) string { return wire.Hide(text, e.key) }
 
 func (e *httpEndpoint) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
 	request := wire.Request{URL: e.url, Header: e.header, Body: question, MaxBody: most}
@@ -67,7 +68,7 @@ func Command(s program.Spec) Endpoint { return commandEndpoint{s} }
 
 type commandEndpoint struct{ spec program.Spec }
 
-func (e commandEndpoint) model(name string) string { return wire.Model(e.spec.Redact(name), "") }
+func (e commandEndpoint) hide(text string) string { return e.spec.Redact(text) }
 
 func (e commandEndpoint) ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error) {
 	start := time.Now()
@@ -77,7 +78,11 @@ func (e commandEndpoint) ask(ctx context.Context, question []byte, most int, x *
 	}
 	if x != nil {
 		x.TookMs = time.Since(start).Milliseconds()
-		x.Answer = wire.Clip(e.spec.Redact(strings.ToValidUTF8(string(out.Stdout), "\uFFFD")))
+		said := out.Stdout
+		if json.Valid(said) {
+			said = hideIn(said, e.hide) // however JSON writes them
+		}
+		x.Answer = wire.Clip(e.hide(strings.ToValidUTF8(string(said), "\uFFFD")))
 		if err != nil {
 			wire.Fail(x, err)
 		}

@@ -37,7 +37,8 @@ func Context(e Endpoint) func(ctx context.Context, scope string) (judge.Context,
 		if err != nil {
 			return judge.Context{}, unjudged(err)
 		}
-		return parseContext(raw)
+		c, err := parseContext(raw)
+		return hide(c, e.hide), err
 	}
 }
 

@@ -34,7 +34,7 @@ func Judge(e Endpoint) judge.Judge {
 			wire.Fail(&x, malformed)
 			return judge.Reply{}, failed(malformed, &x)
 		}
-		x.Outcome, x.Model = "answered", e.model(a.model)
+		x.Outcome, x.Model = "answered", wire.Model(e.hide(a.model), "")
 		x.InputTokens, x.OutputTokens = a.usage.Input, a.usage.Output
 		return judge.Reply{
 			Answer: a.Answer,

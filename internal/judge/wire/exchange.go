@@ -73,28 +73,11 @@ const maxModel = 256
 // Model makes a model's name, as a host gave it, fit for the record and for
 // decisions: on one line, bounded, and without the key, which a host may repeat.
 func Model(name, key string) string {
-	if len(key) >= shortest {
-		name = strings.ReplaceAll(name, key, "[key]")
-	}
-	return engine.Shorten(engine.EscapeLine(strings.ToValidUTF8(name, "\uFFFD")), maxModel)
+	return engine.Shorten(engine.EscapeLine(strings.ToValidUTF8(Hide(name, key), "\uFFFD")), maxModel)
 }
-
-// shortest is the length from which what a header holds is taken for a secret:
-// a version is none, and would tear the text apart.
-const shortest = 12
 
 // scrub takes what stood in the request's headers out of an answer: a host may
 // repeat the key that it was sent.
 func scrub(body []byte, sent http.Header) string {
-	text := strings.ToValidUTF8(string(body), "�")
-	for _, values := range sent {
-		for _, v := range values {
-			for _, secret := range []string{v, strings.TrimPrefix(v, "Bearer ")} {
-				if len(secret) >= shortest {
-					text = strings.ReplaceAll(text, secret, "[key]")
-				}
-			}
-		}
-	}
-	return text
+	return Hide(strings.ToValidUTF8(string(body), "\uFFFD"), secretsOf(sent)...)
 }

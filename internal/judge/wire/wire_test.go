@@ -59,6 +59,16 @@ func ask(ctx context.Context, t *testing.T, url string) (Response, *engine.Excha
 	return resp, x, e
 }
 
+// exchangeWith posts with headers, and returns the record.
+func exchangeWith(t *testing.T, c *Client, url string, h http.Header) *engine.Exchange {
+	t.Helper()
+	x := &engine.Exchange{}
+	if _, err := c.Exchange(t.Context(), Request{URL: url, Header: h, Body: []byte(`{}`)}, x); err == nil {
+		t.Fatal("no error")
+	}
+	return x
+}
+
 // hijack answers with bytes of its own and closes the connection.
 func hijack(t *testing.T, raw string, reset bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -251,7 +261,7 @@ func TestModel(t *testing.T) {
 	if got := Model(strings.Repeat("m", 1<<20), key); len(got) > 256 {
 		t.Errorf("a name of 1 MiB is shown as %d bytes", len(got))
 	}
-	if got := Model("a mode", "mode"); got != "a mode" {
-		t.Errorf("what is too short to be a key is hidden: %q", got)
+	if got := Model("a mode", "mode"); got != "a [key]" {
+		t.Errorf("a key that is short is shown: %q", got)
 	}
 }
