@@ -64,7 +64,7 @@ export does.`,
 				return fmt.Errorf("the configuration cannot be used:\n%w", err)
 			}
 			r.policy = cfg.Policy()
-			r.policy.Number = 1
+			r.policy.Number, r.policy.Sinks, r.policy.Letters = 1, nil, ""
 			r.notes = cmd.ErrOrStderr()
 			in, name := cmd.InOrStdin(), "standard input"
 			if args[0] != "-" {
@@ -152,6 +152,11 @@ func (r *replayed) run(name string, in io.Reader, out io.Writer) error {
 // log brings its own.
 func (r *replayed) take(in replay.Input) error {
 	recorded := in.Step != nil && in.Step.Policy != nil
+	if recorded { // what was delivered to whom is no part of what the rules make of events
+		step, policy := *in.Step, *in.Step.Policy
+		policy.Sinks, policy.Letters = nil, ""
+		step.Policy, in.Step = &policy, &step
+	}
 	if r.world.Head() == 0 && !recorded {
 		if err := r.world.Take(in.At, replay.Input{Step: &engine.Step{Kind: engine.StepPolicy, Policy: &r.policy}}); err != nil {
 			return err

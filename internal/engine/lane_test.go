@@ -171,7 +171,7 @@ func (l *laneModel) step(t tester, rec *engine.Record, policy *engine.Policy) {
 	if starts := rec.Step.Kind == engine.StepDelivery; starts == l.running {
 		t.Fatalf("position %d: a %s step, and an attempt runs: %v", rec.Position, rec.Step.Kind, l.running)
 	}
-	switch rec.Step.Kind { //nolint:exhaustive // those of a lane
+	switch rec.Step.Kind {
 	case engine.StepDelivery:
 		if d.Attempt != l.attempt+1 {
 			t.Fatalf("position %d: attempt %d follows attempt %d", rec.Position, d.Attempt, l.attempt)

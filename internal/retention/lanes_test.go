@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
@@ -33,22 +34,23 @@ func TestKeeper_WhatIsUndeliveredIsKept(t *testing.T) {
 		broken := judge.Func(func(context.Context, *judge.Input) (judge.Reply, error) {
 			return judge.Reply{}, &judge.Error{Class: judge.Permanent, Message: "no credit"}
 		})
-		w := newWorld(t, broken, func(s *engine.Settings) { s.RetryBackoffMs = []int64{day.Milliseconds() / 4} })
+		w := newWorld(t, broken, func(s *engine.Settings) { s.RetryBackoffMs = []int64{time.Hour.Milliseconds() / 4} })
+		w.keep.Events, w.keep.Steps = time.Hour, 2*time.Hour
 		d := new(doors)
 		w.policy.Letters, w.opt.Deliver = "alerts", d
 		w.start()
 		defer func() { w.end() }()
 		w.push("a", "ask:1")
-		for range 40 {
-			sleep(day)
+		for range 4 {
+			sleep(time.Hour)
 			w.round()
 		}
 		d.open.Store(true)
-		sleep(day)
+		sleep(time.Hour)
 		if len(d.took) != 1 || d.took[0].DeadLetter == nil || d.took[0].DeadLetter.Message != "no credit" {
 			t.Fatalf("the handler was given %+v", d.took)
 		}
-		sleep(day)
+		sleep(2 * time.Hour)
 		if r := w.round(); r.Steps == 0 {
 			t.Errorf("no steps are deleted once all is delivered: %+v", r)
 		}

@@ -39,7 +39,7 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 		select {
 		case a.err = <-ended:
 		case <-ctx.Done():
-			if a.err = endOf(ctx, ended); a.err == errStillRuns && parent.Err() != nil {
+			if a.err = endOf(ctx, ended); errors.Is(a.err, errStillRuns) && parent.Err() != nil {
 				return // nobody knows; whoever comes next waits until its time is over
 			}
 		}
@@ -163,7 +163,7 @@ func failureOf(a *arrival) engine.Failed {
 // breakOffDeliveries ends the deliveries of scopes that are another's now. What
 // they bring is dropped, and who takes over waits until their time is over.
 func (r *Runner) breakOffDeliveries(s *scope) {
-	for lane := range engine.LaneNames() {
+	for lane := range len(engine.LaneNames()) {
 		r.letGoDelivery(s, lane)
 	}
 }

@@ -72,10 +72,10 @@ func (p *porter) Deliver(ctx context.Context, parcel *runner.Parcel) error {
 	f := w.park(&gate{life: p.life, op: opDeliver, key: string(lane) + parcel.ID, done: ctx.Done(), sink: h})
 	switch f {
 	case goes:
-		w.log.leaves(lane, parcel, h.takes)
+		w.exit(lane, parcel, h.takes)
 		return h.err
 	case ended:
-		w.log.leaves(lane, parcel, false)
+		w.exit(lane, parcel, false)
 		return ctx.Err()
 	default: // it was killed: nobody knows for how long the sink is at it
 		return errReset
@@ -85,12 +85,18 @@ func (p *porter) Deliver(ctx context.Context, parcel *runner.Parcel) error {
 // enter notes that a sink is called. It is not, where the caller is dead.
 func (w *World) enter(l *life, lane engine.LaneName, p *runner.Parcel, until time.Time) bool {
 	w.mu.Lock()
-	dead := l.dead
-	w.mu.Unlock()
-	if !dead {
+	defer w.mu.Unlock()
+	if !l.dead {
 		w.log.handed(lane, p, until)
 	}
-	return !dead
+	return !l.dead
+}
+
+// exit notes that a sink is done. Many are, when a daemon stops.
+func (w *World) exit(lane engine.LaneName, p *runner.Parcel, takes bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log.leaves(lane, p, takes)
 }
 
 // hand draws what a sink answers, and when.
