@@ -126,6 +126,9 @@ type stream struct {
 	whole bool            // it asked for what is kept: that there was more before is not told
 }
 
+// revoked tells whether the rights of the stream's reader have ended.
+func revoked(ctx context.Context) bool { return errors.Is(context.Cause(ctx), access.ErrRevoked) }
+
 // run sends what the filter selects until the context ends, the reader does not
 // read, the daemon stops or the store fails.
 func (s *stream) run(ctx context.Context, stale bool) error {
@@ -135,7 +138,7 @@ func (s *stream) run(ctx context.Context, stale bool) error {
 		return err
 	}
 	for {
-		if errors.Is(context.Cause(ctx), access.ErrRevoked) {
+		if revoked(ctx) {
 			return access.ErrRevoked // nothing after that, even if there is more at once
 		}
 		wait, cancel := context.WithTimeout(ctx, streamKeepalive)
@@ -151,7 +154,7 @@ func (s *stream) run(ctx context.Context, stale bool) error {
 			s.place = upTo
 			err = s.keepAlive()
 		}
-		if err != nil {
+		if err != nil && !revoked(ctx) { // else the wait ended at the same instant
 			return err
 		}
 		s.whole = false

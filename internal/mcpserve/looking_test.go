@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	viewOpen    = `"open":{"events":3,"acts":1,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[{"reason":"age","at":1764547230000,"event":"e1"},{"reason":"closing","at":1764547202000,"event":"e1"}]},"held":null,"judging":null,"lanes":null,"policy":1`
-	viewJudging = `"open":null,"held":null,"judging":{"id":"w1","attempt":2,"since":null,"retryAt":1764547205000},"lanes":null,"policy":1`
-	viewQuiet   = `"open":{"events":2,"acts":0,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[]},"held":null,"judging":null,"lanes":null,"policy":1`
-	viewHeld    = `"open":null,"held":{"id":"w2","until":1764547260000,"waits":1},"judging":null,"lanes":null,"policy":1`
+	viewOpen    = `"open":{"events":3,"acts":1,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[{"reason":"age","at":1764547230000,"event":"e1"},{"reason":"closing","at":1764547202000,"event":"e1"}]},"held":null,"judging":null,"lanes":null,"silences":[],"policy":1`
+	viewJudging = `"open":null,"held":null,"judging":{"id":"w1","attempt":2,"since":null,"retryAt":1764547205000},"lanes":null,"silences":[],"policy":1`
+	viewQuiet   = `"open":{"events":2,"acts":0,"bytes":99,"since":1764547200000,"dropped":0,"gap":false,"deadlines":[]},"held":null,"judging":null,"lanes":null,"silences":[],"policy":1`
+	viewHeld    = `"open":null,"held":{"id":"w2","until":1764547260000,"waits":1},"judging":null,"lanes":null,"silences":[],"policy":1`
 )
 
 func TestScopes_TextAndContent(t *testing.T) {

@@ -211,7 +211,7 @@ func (s *scopes) Scope(_ context.Context, scope string) (ScopeView, error) {
 	s.asked++
 	inside := s.views[scope]
 	if inside == "" {
-		inside = `"open":null,"held":null,"judging":null,"lanes":null,"policy":1`
+		inside = `"open":null,"held":null,"judging":null,"lanes":null,"silences":[],"policy":1`
 	}
 	return ScopeView{scope, json.RawMessage(fmt.Sprintf(`{"scope":%q,%s}`, scope, inside))}, nil
 }

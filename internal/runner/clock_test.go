@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +14,13 @@ import (
 
 // jumping is a wall clock that is set, while timers go on as they were: what a
 // suspend looks like to a process, and a clock that is put right.
-type jumping struct{ by time.Duration }
+type jumping struct{ by atomic.Int64 }
+
+func (j *jumping) jump(by time.Duration) { j.by.Add(int64(by)) }
 
 func (j *jumping) now() time.Time {
 	// Without the monotonic reading, which would jump too.
-	return time.Now().Add(j.by).Round(0)
+	return time.Now().Add(time.Duration(j.by.Load())).Round(0)
 }
 
 // waking is within what time the daemon must act on a deadline that passed while
@@ -41,11 +44,11 @@ func TestClock_ADeadlineThatPassedInASuspend(t *testing.T) {
 		w.push("b", "log")           // waits for nothing
 		time.Sleep(10 * time.Second) //arch:sleep the bubble's clock
 		synctest.Wait()
-		clock.by += 49 * time.Second
+		clock.jump(49 * time.Second)
 		time.Sleep(999 * time.Millisecond) //arch:sleep the bubble's clock
 		synctest.Wait()
 		w.want("a")
-		clock.by += 41 * time.Second
+		clock.jump(41 * time.Second)
 		time.Sleep(waking) //arch:sleep the bubble's clock
 		synctest.Wait()
 		w.want("a", "settled closing 1", "decision queue")
@@ -77,7 +80,7 @@ func TestClock_SetBack(t *testing.T) {
 				began := time.Now()
 				for _, by := range jumps {
 					time.Sleep(3 * time.Second) //arch:sleep the bubble's clock
-					clock.by += by
+					clock.jump(by)
 					if r := w.push("other", "log"); r.Stamp < before {
 						w.t.Errorf("after %v the stamp falls from %d to %d", by, before, r.Stamp)
 					} else {
