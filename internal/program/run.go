@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"attend/internal/engine"
 )
@@ -63,6 +64,7 @@ func (e *Error) Permanent() bool { return e.Code == ExitPermanent }
 // process group is left; it returns at the latest a few seconds after the
 // context has ended.
 func Run(ctx context.Context, s Spec, stdin []byte) (Output, error) {
+	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stdout := &bounded{limit: s.maxOutput, over: func() { cancel(errFlood) }}
@@ -86,6 +88,9 @@ func Run(ctx context.Context, s Spec, stdin []byte) (Output, error) {
 	switch {
 	case stdout.flooded:
 		return fail(-1, errFlood, "wrote more than %d bytes to its standard output, which is not taken", s.maxOutput)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && (told || cmd.ProcessState == nil):
+		end, _ := ctx.Deadline()
+		return fail(-1, ctx.Err(), "gave no answer within %d ms", max(end.Sub(start).Round(time.Millisecond).Milliseconds(), 0))
 	case ctx.Err() != nil && (told || cmd.ProcessState == nil):
 		return fail(-1, ctx.Err(), "was ended: %v", ctx.Err())
 	case cmd.ProcessState == nil:

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"attend/internal/program"
 )
@@ -100,6 +101,15 @@ func TestRun_DoesNotStartAfterTheEnd(t *testing.T) {
 	defer cancel()
 	if _, err := program.Run(ctx, role(t, program.Options{}, "echo"), nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestRun_SaysItsTimeout(t *testing.T) {
+	l := newLife(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
+	defer cancel()
+	if _, err := program.Run(ctx, role(t, program.Options{}, "stay", l.addr()), nil); err == nil || !strings.HasSuffix(err.Error(), " gave no answer within 40 ms") {
+		t.Errorf("a program that is at its timeout: %v", err)
 	}
 }
 

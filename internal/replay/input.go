@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,6 +29,7 @@ type Summary struct {
 	Lines    int
 	Exported bool        // lines of `attend log export`
 	Last     engine.Time // the latest arrival or stamp
+	Untimed  int         // lines before any that says when: they arrive at 0, in 1970
 }
 
 // Reader turns a file into inputs. A line is one of
@@ -97,7 +99,7 @@ func (r Reader) Read(name string, in io.Reader, take func(Input) error) (Summary
 		var l line
 		// Duplicate names inside data are the producer's affair.
 		if err := json.Unmarshal(b, &l, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-			return fmt.Errorf("not a line that replay can read: %w", err)
+			return unreadable(err)
 		}
 		if l.beside() {
 			return nil
@@ -156,7 +158,27 @@ func arrival(l *line, sum *Summary) error {
 			return nil
 		}
 	}
+	if sum.Last == 0 {
+		sum.Untimed++
+	}
 	return nil
+}
+
+// unreadable says in words why a line is none.
+func unreadable(err error) error {
+	if broken, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return errors.New("not valid JSON: it ends in the middle")
+		}
+		return fmt.Errorf("not valid JSON: %s", strings.TrimPrefix(broken.Err.Error(), "jsontext: "))
+	}
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer != "" {
+		if wrong.Err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(string(wrong.JSONPointer), "/"), wrong.Err)
+		}
+		return fmt.Errorf("%s cannot be a JSON %s: a line is an event, as {\"scope\": \"a\", \"name\": \"message.created\"}", strings.TrimPrefix(string(wrong.JSONPointer), "/"), wrong.JSONKind)
+	}
+	return errors.New("not an event: a line is an object, as {\"scope\": \"a\", \"name\": \"message.created\"}")
 }
 
 // parseTime reads Unix milliseconds or an RFC 3339 string.

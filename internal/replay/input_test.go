@@ -86,8 +86,10 @@ func TestReader_Fresh(t *testing.T) {
 func TestReader_Errors(t *testing.T) {
 	good := `{"scope":"s","name":"n","at":5}` + "\n"
 	for line, want := range map[string]string{
-		`{`:                                    "f:2: not a line that replay can read",
-		`[]`:                                   "f:2: not a line that replay can read",
+		`{`:                                    "f:2: not valid JSON: it ends in the middle",
+		`{"scope":"s",,}`:                      "f:2: not valid JSON: ",
+		`{"scope":"s","name":7}`:               "f:2: name cannot be a JSON number: a line is an event, as {",
+		`[]`:                                   "f:2: not an event: a line is an object, as {",
 		`{"name":"n"}`:                         "f:2: scope is missing",
 		`{"scope":"s"}`:                        "f:2: an event needs a name",
 		`{"flush":""}`:                         "f:2: scope is missing",

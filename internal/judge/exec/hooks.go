@@ -79,9 +79,10 @@ func parseContext(raw []byte) (judge.Context, error) {
 	if err != nil {
 		return judge.Context{}, fmt.Errorf("the hook's answer %w", err)
 	}
-	for key := range fields {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if key != "facts" && key != "predicates" {
-			return judge.Context{}, errors.New("the hook's answer has a key besides facts and predicates")
+			key = engine.Shorten(engine.EscapeLine(key), 64)
+			return judge.Context{}, fmt.Errorf("the hook's answer has the key %q besides facts and predicates", key)
 		}
 	}
 	var c judge.Context

@@ -47,7 +47,7 @@ func TestContext_SaysWhatIsWrong(t *testing.T) {
 		numbers[i] = i
 	}
 	for text, says := range map[string]string{
-		`{"fact":{}}`:                "a key besides facts and predicates",
+		`{"fact":{}}`:                `the key "fact" besides facts and predicates`,
 		`{"facts":[1]}`:              "the hook's facts: what it wrote is not one JSON object",
 		`{"facts":"` + state + `"}`:  "the hook's facts: what it wrote is not one JSON object",
 		`{"predicates":["asked?"]}`:  "not an object of questions",
