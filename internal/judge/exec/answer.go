@@ -1,14 +1,15 @@
 package exec
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // answer is what a program said.
@@ -20,8 +21,8 @@ type answer struct {
 
 // usage is what the model behind a program took, where it says so.
 type usage struct {
-	Input  int64 `json:"input_tokens"`
-	Output int64 `json:"output_tokens"`
+	Input  wire.Number `json:"input_tokens"`
+	Output wire.Number `json:"output_tokens"`
 }
 
 // parse reads an answer in either of its two shapes:
@@ -30,21 +31,16 @@ type usage struct {
 //	{"answers": {"route": {"choice", "probabilities"?, "confidence"?}, "<predicate>": {"noul"}}}
 //
 // Both may name a "model" and its "usage". The latter is what System One
-// answers, where a question is called as its predicate is. Fields that are not
-// known are passed over, as programs like to say why; those that are known
-// must be what they should be. An error repeats nothing of the answer.
+// answers, where a question is called as its predicate is. Only the route can
+// fail an answer (design, section 5, 12): fields that are not known are passed
+// over, as programs like to say why, and what is not what it should be counts as
+// absent. An error repeats nothing of the answer.
 func parse(raw []byte, in *judge.Input) (answer, error) {
-	top, err := object(raw)
+	top, err := object(raw, "route", "answers")
 	if err != nil {
 		return answer{}, fmt.Errorf("the answer %w", err)
 	}
-	var a answer
-	if err := take(top, "model", &a.model, "text"); err != nil {
-		return answer{}, err
-	}
-	if err := take(top, "usage", &a.usage, "an object of token counts"); err != nil {
-		return answer{}, err
-	}
+	a := answer{model: string(read[wire.Text](top["model"])), usage: read[wire.Loose[usage]](top["usage"]).Value}
 	_, plain := top["route"]
 	_, answers := top["answers"]
 	switch {
@@ -61,40 +57,33 @@ func parse(raw []byte, in *judge.Input) (answer, error) {
 }
 
 func (a *answer) plain(top map[string]json.RawMessage, in *judge.Input) error {
-	var predicates map[string]*float64
-	if err := take(top, "predicates", &predicates, "an object of numbers"); err != nil {
-		return err
-	}
+	said := read[wire.Loose[map[string]wire.Number]](top["predicates"]).Value
 	for i := range in.Predicates {
-		a.predicate(in.Predicates[i].Name, predicates[in.Predicates[i].Name])
+		name := in.Predicates[i].Name
+		a.predicate(name, said[name])
 	}
 	return a.choice(top, "route", in)
 }
 
 func (a *answer) systemOne(top map[string]json.RawMessage, in *judge.Input) error {
-	answers, err := object(top["answers"])
+	answers, err := object(top["answers"], "route")
 	if err != nil {
 		return fmt.Errorf("the answer's answers: it %w", err)
 	}
 	for i := range in.Predicates {
 		name := in.Predicates[i].Name
-		said, ok := answers[name]
-		if !ok || name == "route" { // that is the route's own key
+		if name == "route" { // that is the route's own key
 			continue
 		}
-		var p struct {
-			Noul *float64 `json:"noul"`
-		}
-		if err := json.Unmarshal(said, &p); err != nil {
-			return errors.New("the answer to a predicate is no object with a number noul")
-		}
-		a.predicate(name, p.Noul)
+		a.predicate(name, read[wire.Loose[struct {
+			Noul wire.Number `json:"noul"`
+		}]](answers[name]).Value.Noul)
 	}
 	route, ok := answers["route"]
 	if !ok {
 		return errors.New("the answer has no route")
 	}
-	fields, err := object(route)
+	fields, err := object(route, "choice")
 	if err != nil {
 		return fmt.Errorf("the answer to the route %w", err)
 	}
@@ -107,13 +96,6 @@ func (a *answer) choice(fields map[string]json.RawMessage, key string, in *judge
 	if err := take(fields, key, &name, "text"); err != nil {
 		return err
 	}
-	if err := take(fields, "confidence", &a.Confidence, "a number"); err != nil {
-		return err
-	}
-	var probabilities map[string]*float64
-	if err := take(fields, "probabilities", &probabilities, "an object of numbers"); err != nil {
-		return err
-	}
 	var err error
 	if a.Route, err = engine.ParseRoute(name); err != nil {
 		return fmt.Errorf("the answer's %s is none of interrupt, queue, note, ask, skip and wait", key)
@@ -121,41 +103,51 @@ func (a *answer) choice(fields map[string]json.RawMessage, key string, in *judge
 	if !slices.ContainsFunc(in.Routes, func(o judge.Offer) bool { return o.Route == a.Route }) {
 		return fmt.Errorf("the judge answered %q, which was not offered", a.Route)
 	}
-	for _, label := range slices.Sorted(maps.Keys(probabilities)) {
+	a.Confidence = read[wire.Number](fields["confidence"]).Pointer()
+	for label, p := range read[wire.Loose[map[string]wire.Number]](fields["probabilities"]).Value { //arch:sorted each is kept by its own label
 		route, err := engine.ParseRoute(label)
-		if err != nil {
-			return errors.New("the answer's probabilities name something that is no route")
+		if err != nil || !p.Given {
+			continue
 		}
-		if p := probabilities[label]; p != nil {
-			if a.Probabilities == nil {
-				a.Probabilities = make(map[engine.Route]float64)
-			}
-			a.Probabilities[route] = *p
+		if a.Probabilities == nil {
+			a.Probabilities = make(map[engine.Route]float64)
 		}
+		a.Probabilities[route] = p.Value
 	}
 	return nil
 }
 
-func (a *answer) predicate(name string, p *float64) {
-	if p == nil {
+func (a *answer) predicate(name string, p wire.Number) {
+	if !p.Given {
 		return
 	}
 	if a.Predicates == nil {
 		a.Predicates = make(map[string]float64)
 	}
-	a.Predicates[name] = *p
+	a.Predicates[name] = p.Value
 }
 
-// object reads one JSON object, its keys exactly as they are written.
-func object(raw []byte) (map[string]json.RawMessage, error) {
-	if len(raw) == 0 {
+// read reads a value of a type that takes whatever stands there, also nothing.
+func read[T any](raw json.RawMessage) (v T) {
+	_ = json.Unmarshal(raw, &v)
+	return v
+}
+
+// object reads one JSON object, its keys exactly as they are written. Of two of
+// one name the last counts, but those named here may not come twice.
+func object(raw []byte, once ...string) (map[string]json.RawMessage, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, errors.New("is empty")
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
-		return nil, errors.New("is not one JSON object")
-	}
-	return fields, nil
+	fields := make(map[string]json.RawMessage)
+	err := wire.Members(raw, func(key string, value json.RawMessage) error {
+		if _, again := fields[key]; again && slices.Contains(once, key) {
+			return fmt.Errorf("has %s twice", key)
+		}
+		fields[key] = value
+		return nil
+	})
+	return fields, err
 }
 
 // take reads a field, which may be missing or null.

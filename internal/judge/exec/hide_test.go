@@ -36,6 +36,16 @@ func TestContext_HidesTheKey(t *testing.T) {
 	}
 }
 
+func TestContext_MistakesHideTheKey(t *testing.T) {
+	answer := fmt.Sprintf(`{"%s": 1}`, key)
+	for way, e := range map[string]Endpoint{"http": says(t, answer), "command": command(t, "say", answer)} {
+		_, err := Context(e)(t.Context(), "chat:1")
+		if err == nil || strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", way, err)
+		}
+	}
+}
+
 func TestJudge_HidesTheKey(t *testing.T) {
 	answer := fmt.Sprintf(`{"route":"skip","why":"%s \u0073k\u002da-key-that-nobody-may-see"}`, key)
 	for way, e := range map[string]Endpoint{"[key]": says(t, answer), "[hidden]": command(t, "say", answer)} {

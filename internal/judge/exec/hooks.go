@@ -38,7 +38,10 @@ func Context(e Endpoint) func(ctx context.Context, scope string) (judge.Context,
 			return judge.Context{}, unjudged(err)
 		}
 		c, err := parseContext(raw)
-		return hide(c, e.hide), err
+		if err != nil {
+			return judge.Context{}, errors.New(e.hide(err.Error()))
+		}
+		return hide(c, e.hide), nil
 	}
 }
 
@@ -75,7 +78,7 @@ func parseContext(raw []byte) (judge.Context, error) {
 	if string(bytes.TrimSpace(raw)) == "null" {
 		return judge.Context{}, nil
 	}
-	fields, err := object(raw)
+	fields, err := object(raw, "facts", "predicates")
 	if err != nil {
 		return judge.Context{}, fmt.Errorf("the hook's answer %w", err)
 	}

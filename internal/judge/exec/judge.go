@@ -35,7 +35,7 @@ func Judge(e Endpoint) judge.Judge {
 			return judge.Reply{}, failed(malformed, &x)
 		}
 		x.Outcome, x.Model = "answered", wire.Model(e.hide(a.model), "")
-		x.InputTokens, x.OutputTokens = a.usage.Input, a.usage.Output
+		x.InputTokens, x.OutputTokens = a.usage.Input.Count(), a.usage.Output.Count()
 		return judge.Reply{
 			Answer: a.Answer,
 			Judge:  engine.JudgeName{Model: x.Model},

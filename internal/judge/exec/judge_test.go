@@ -12,6 +12,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 func TestJudge_IsAskedAndAnswers(t *testing.T) {
@@ -101,7 +102,7 @@ func TestParse_SystemOne(t *testing.T) {
 			Route: engine.Skip, Probabilities: map[engine.Route]float64{engine.Queue: 0.03, engine.Skip: 0.97},
 			Predicates: map[string]float64{"asked": 0.92}, Confidence: &confidence,
 		},
-		model: "jev-1.13.0", usage: usage{Input: 43},
+		model: "jev-1.13.0", usage: usage{Input: wire.Number{Value: 43, Given: true}, Output: wire.Number{Given: true}},
 	}
 	if diff := cmp.Diff(want, a, cmp.AllowUnexported(answer{}, usage{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -125,19 +126,15 @@ func TestParse_SaysWhatIsWrong(t *testing.T) {
 		`{"route":"wait"}`:                       `the judge answered "wait", which was not offered`,
 		`{"route":1}`:                            "the answer's route is not text",
 		`{"route":"skip","answers":1}`:           "both a route and answers",
-		`{"route":"skip","probabilities":[0.5]}`: "the answer's probabilities is not an object of numbers",
-		`{"route":"skip","probabilities":{"skip":"1"}}`:                  "the answer's probabilities is not an object of numbers",
-		`{"route":"skip","probabilities":{"skipp":1}}`:                   "the answer's probabilities name something that is no route",
-		`{"route":"skip","predicates":{"asked":true}}`:                   "the answer's predicates is not an object of numbers",
-		`{"route":"skip","confidence":"high"}`:                           "the answer's confidence is not a number",
-		`{"route":"skip","confidence":1e999}`:                            "the answer's confidence is not a number",
-		`{"route":"skip","model":7}`:                                     "the answer's model is not text",
-		`{"route":"skip","usage":7}`:                                     "the answer's usage is not an object of token counts",
-		`{"answers":[]}`:                                                 "the answer's answers: it is not one JSON object",
-		`{"answers":{}}`:                                                 "the answer has no route",
-		`{"answers":{"route":"skip"}}`:                                   "the answer to the route is not one JSON object",
-		`{"answers":{"route":{"type":"refusal"}}}`:                       "the answer's choice is none of interrupt",
-		`{"answers":{"route":{"choice":"skip"},"asked":{"noul":"yes"}}}`: "the answer to a predicate is no object with a number noul",
+		`{"route":"queue","route":"skip"}`:       "the answer has route twice",
+		`{"route":"queue","\u0072oute":"queue"}`: "the answer has route twice",
+		`{"answers":{"route":{"choice":"skip"}},"answers":{}}`:     "the answer has answers twice",
+		`{"answers":{"route":{"choice":"skip"},"route":{}}}`:       "the answer's answers: it has route twice",
+		`{"answers":{"route":{"choice":"skip","choice":"queue"}}}`: "the answer to the route has choice twice",
+		`{"answers":[]}`:                           "the answer's answers: it is not one JSON object",
+		`{"answers":{}}`:                           "the answer has no route",
+		`{"answers":{"route":"skip"}}`:             "the answer to the route is not one JSON object",
+		`{"answers":{"route":{"type":"refusal"}}}`: "the answer's choice is none of interrupt",
 	} {
 		_, err := parse([]byte(text), input())
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), state) {
@@ -152,6 +149,11 @@ func TestParse_WhatIsNotSaidIsAbsent(t *testing.T) {
 		` {"route":"skip","probabilities":null,"predicates":null,"confidence":null,"model":null,"usage":null} `,
 		`{"route":"skip","probabilities":{"skip":null},"predicates":{"asked":null}}`,
 		`{"answers":{"route":{"choice":"skip"}}}`,
+		`{"route":"skip","probabilities":[0.5],"predicates":7,"confidence":"high","model":7,"usage":7}`,
+		`{"route":"skip","probabilities":{"skip":"1","skipp":1},"predicates":{"asked":true,"other":1},"confidence":1e999}`,
+		`{"route":"skip","why":1,"why":2,"confidence":1,"confidence":{},"usage":{"input_tokens":-1}}`,
+		`{"answers":{"route":{"choice":"skip","confidence":[]},"asked":{"noul":"yes"}}}`,
+		`{"answers":{"route":{"choice":"skip"},"asked":0.5}}`,
 		`{"answers":{"route":{"choice":"skip","noul":1},"asked":{"type":"refusal"}}}`,
 	} {
 		a, err := parse([]byte(text), input())

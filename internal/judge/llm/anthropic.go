@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // anthropic is the Messages API. Effort is low, and neither thinking nor a tool
@@ -45,18 +46,20 @@ func (anthropic) request(model string, q *question) object {
 }
 
 type anthropicAnswer struct {
-	Model      string `json:"model"`
-	StopReason string `json:"stop_reason"`
+	Model      wire.Text `json:"model"`
+	StopReason string    `json:"stop_reason"`
 	Content    []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	} `json:"content"`
-	Usage struct {
-		Input   int64 `json:"input_tokens"`
-		Written int64 `json:"cache_creation_input_tokens"`
-		Cached  int64 `json:"cache_read_input_tokens"`
-		Output  int64 `json:"output_tokens"`
-	} `json:"usage"`
+	Usage wire.Loose[anthropicUsage] `json:"usage"`
+}
+
+type anthropicUsage struct {
+	Input   wire.Number `json:"input_tokens"`
+	Written wire.Number `json:"cache_creation_input_tokens"`
+	Cached  wire.Number `json:"cache_read_input_tokens"`
+	Output  wire.Number `json:"output_tokens"`
 }
 
 func (anthropic) answer(body []byte) (said, *judge.Error) {
@@ -64,7 +67,8 @@ func (anthropic) answer(body []byte) (said, *judge.Error) {
 	if err := decode(body, &a); err != nil {
 		return said{}, err
 	}
-	s := said{model: a.Model, input: a.Usage.Input + a.Usage.Written + a.Usage.Cached, output: a.Usage.Output}
+	used := a.Usage.Value
+	s := said{model: string(a.Model), input: used.Input.Count() + used.Written.Count() + used.Cached.Count(), output: used.Output.Count()}
 	switch a.StopReason { // before the content, which a refusal has too
 	case "end_turn":
 	case "refusal":

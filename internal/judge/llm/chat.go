@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // chat is chat completions, as Ollama, llama.cpp, vLLM, LM Studio, OpenRouter
@@ -37,7 +38,7 @@ func (chat) request(model string, q *question) object {
 }
 
 type chatAnswer struct {
-	Model   string `json:"model"`
+	Model   wire.Text `json:"model"`
 	Choices []struct {
 		FinishReason string `json:"finish_reason"`
 		Message      struct {
@@ -45,10 +46,12 @@ type chatAnswer struct {
 			Refusal string `json:"refusal"`
 		} `json:"message"`
 	} `json:"choices"`
-	Usage struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
-	} `json:"usage"`
+	Usage wire.Loose[chatUsage] `json:"usage"`
+}
+
+type chatUsage struct {
+	Prompt     wire.Number `json:"prompt_tokens"`
+	Completion wire.Number `json:"completion_tokens"`
 }
 
 func (chat) answer(body []byte) (said, *judge.Error) {
@@ -56,7 +59,7 @@ func (chat) answer(body []byte) (said, *judge.Error) {
 	if err := decode(body, &a); err != nil {
 		return said{}, err
 	}
-	s := said{model: a.Model, input: a.Usage.Prompt, output: a.Usage.Completion}
+	s := said{model: string(a.Model), input: a.Usage.Value.Prompt.Count(), output: a.Usage.Value.Completion.Count()}
 	if len(a.Choices) == 0 {
 		return s, malformed("the model gave no answer")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // gemini is generateContent.
@@ -58,7 +59,7 @@ func (gemini) request(_ string, q *question) object {
 }
 
 type geminiAnswer struct {
-	Model    string `json:"modelVersion"`
+	Model    wire.Text `json:"modelVersion"`
 	Feedback struct {
 		BlockReason string `json:"blockReason"`
 	} `json:"promptFeedback"`
@@ -71,11 +72,13 @@ type geminiAnswer struct {
 			} `json:"parts"`
 		} `json:"content"`
 	} `json:"candidates"`
-	Usage struct {
-		Prompt     int64 `json:"promptTokenCount"`
-		Candidates int64 `json:"candidatesTokenCount"`
-		Thoughts   int64 `json:"thoughtsTokenCount"`
-	} `json:"usageMetadata"`
+	Usage wire.Loose[geminiUsage] `json:"usageMetadata"`
+}
+
+type geminiUsage struct {
+	Prompt     wire.Number `json:"promptTokenCount"`
+	Candidates wire.Number `json:"candidatesTokenCount"`
+	Thoughts   wire.Number `json:"thoughtsTokenCount"`
 }
 
 // answer takes every reason to finish but STOP and MAX_TOKENS for a refusal, as
@@ -85,7 +88,8 @@ func (gemini) answer(body []byte) (said, *judge.Error) {
 	if err := decode(body, &a); err != nil {
 		return said{}, err
 	}
-	s := said{model: a.Model, input: a.Usage.Prompt, output: a.Usage.Candidates + a.Usage.Thoughts}
+	used := a.Usage.Value
+	s := said{model: string(a.Model), input: used.Prompt.Count(), output: used.Candidates.Count() + used.Thoughts.Count()}
 	if a.Feedback.BlockReason != "" {
 		return s, refused("the prompt was blocked")
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // openai is the Responses API.
@@ -35,8 +36,8 @@ func (openai) request(model string, q *question) object {
 }
 
 type openaiAnswer struct {
-	Model      string `json:"model"`
-	Status     string `json:"status"`
+	Model      wire.Text `json:"model"`
+	Status     string    `json:"status"`
 	Incomplete struct {
 		Reason string `json:"reason"`
 	} `json:"incomplete_details"`
@@ -47,10 +48,12 @@ type openaiAnswer struct {
 			Text string `json:"text"`
 		} `json:"content"`
 	} `json:"output"`
-	Usage struct {
-		Input  int64 `json:"input_tokens"`
-		Output int64 `json:"output_tokens"`
-	} `json:"usage"`
+	Usage wire.Loose[openaiUsage] `json:"usage"`
+}
+
+type openaiUsage struct {
+	Input  wire.Number `json:"input_tokens"`
+	Output wire.Number `json:"output_tokens"`
 }
 
 func (openai) answer(body []byte) (said, *judge.Error) {
@@ -58,7 +61,7 @@ func (openai) answer(body []byte) (said, *judge.Error) {
 	if err := decode(body, &a); err != nil {
 		return said{}, err
 	}
-	s := said{model: a.Model, input: a.Usage.Input, output: a.Usage.Output}
+	s := said{model: string(a.Model), input: a.Usage.Value.Input.Count(), output: a.Usage.Value.Output.Count()}
 	var text strings.Builder
 	for _, item := range a.Output {
 		if item.Type != "message" {

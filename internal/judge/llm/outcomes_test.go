@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
@@ -161,29 +165,73 @@ func TestOutcomes_Answers(t *testing.T) {
 		`{'route':'queue'}`:                     "is not one JSON object",
 		`{}`:                                    "has no route",
 		`{"confidence":1}`:                      "has no route",
-		`{"route":"queue","route":"skip"}`:      "has a member twice",
-		`{"route":"queue","\u0072oute":"skip"}`: "has a member twice",
-		`{"Route":"queue"}`:                     "has a member that was not asked for",
-		`{"route":"queue","why":"OUTSIDE"}`:     "has a member that was not asked for",
+		`{"Route":"queue"}`:                     "has no route",
+		`{"route":"queue","why":"OUTSIDE}`:      "is not one JSON object",
+		`{"route":"queue","route":"skip"}`:      "has a route twice",
+		`{"route":"queue","\u0072oute":"skip"}`: "has a route twice",
 		`{"route":"OUTSIDE"}`:                   "is no route",
 		`{"route":"Queue"}`:                     "is no route",
 		`{"route":""}`:                          "is no route",
 		`{"route":null}`:                        "is no route",
 		`{"route":["queue"]}`:                   "has a route that is no text",
 		`{"route":"wait"}`:                      "is wait, which was not offered",
-		`{"route":"queue","confidence":"0.9"}`:  "has a number that is none",
-		`{"route":"queue","confidence":null}`:   "has a number that is none",
 		`{"route":"queue","confidence":NaN}`:    "is not one JSON object",
-		`{"route":"queue","probabilities":[]}`:  "is not one JSON object",
-		`{"route":"queue","probabilities":{"act":1}}`:           "has a probability of no route",
-		`{"route":"queue","probabilities":{"skip":1,"skip":1}}`: "has a member twice",
-		`{"route":"queue","predicates":{"asked":1}}`:            "answers a question that was not asked",
-		`{"route":"queue","predicates":{"p3":1}}`:               "answers a question that was not asked",
-		`{"route":"queue","predicates":{"p1":true}}`:            "has a number that is none",
 	} {
 		a, err := parse(text, offered)
 		if err == nil || err.Class != judge.Malformed || !strings.Contains(err.Message, says) || strings.Contains(err.Message, "OUTSIDE") {
 			t.Errorf("%s: got %+v, %v; want %q", text, a, err, says)
+		}
+	}
+}
+
+// Only the route can fail an answer (design, section 5, 12).
+func TestOutcomes_WhatIsNoNumberIsAbsent(t *testing.T) {
+	half := 0.5
+	for text, want := range map[string]engine.Answer{
+		`{"route":"queue","confidence":"0.9"}`:                                         {},
+		`{"route":"queue","confidence":null}`:                                          {},
+		`{"route":"queue","confidence":1e999}`:                                         {},
+		`{"confidence":{},"why":["OUTSIDE"],"why":2,"route":"queue"}`:                  {},
+		`{"route":"queue","probabilities":[]}`:                                         {},
+		`{"route":"queue","probabilities":null,"predicates":"p1"}`:                     {},
+		`{"route":"queue","probabilities":{"act":1,"skip":0.5,"note":"1","ask":null}}`: {Probabilities: map[engine.Route]float64{engine.Skip: 0.5}},
+		`{"route":"queue","predicates":{"asked":1,"p3":1,"p1":true,"p2":0.5},"confidence":0.5}`: {
+			Predicates: map[string]float64{"customer impact": 0.5}, Confidence: &half,
+		},
+	} {
+		want.Route = engine.Queue
+		a, err := parse(text, input())
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(want, a, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: -want +got\n%s", text, diff)
+		}
+	}
+}
+
+// So it is with what stands beside the text: model and tokens.
+func TestOutcomes_OddFrames(t *testing.T) {
+	for api, raw := range map[API]string{
+		Anthropic: `{"model":7,"usage":{"input_tokens":"many","output_tokens":3},"stop_reason":"end_turn","content":[{"type":"text","text":"{\"route\":\"skip\"}"}]}`,
+		OpenAI:    `{"model":null,"usage":{"input_tokens":1e999,"output_tokens":3},"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"{\"route\":\"skip\"}"}]}]}`,
+		Gemini:    `{"modelVersion":{},"usageMetadata":{"promptTokenCount":-1,"candidatesTokenCount":3},"candidates":[{"content":{"parts":[{"text":"{\"route\":\"skip\"}"}]}}]}`,
+		Chat:      `{"model":[],"usage":{"prompt_tokens":true,"completion_tokens":3.0},"choices":[{"message":{"content":"{\"route\":\"skip\"}"}}]}`,
+	} {
+		for _, body := range []string{raw, regexp.MustCompile(`("usage[A-Za-z]*":)\{[^}]*\}`).ReplaceAllString(raw, `$1"free"`)} {
+			reply, err := judgeOf(t, api, say(t, judgetest.Said{Raw: []byte(body)}), nil).Judge(t.Context(), input())
+			if err != nil || reply.Answer.Route != engine.Skip || reply.Judge.Model != "model-1" {
+				t.Errorf("%s: got %+v, %v", api, reply, err)
+				continue
+			}
+			want := int64(3)
+			if body != raw {
+				want = 0
+			}
+			if x := reply.Calls[0]; x.InputTokens != 0 || x.OutputTokens != want {
+				t.Errorf("%s: %d and %d tokens, want 0 and %d", api, x.InputTokens, x.OutputTokens, want)
+			}
 		}
 	}
 }

@@ -4,53 +4,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"strconv"
-	"strings"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
-// parse reads an answer: exactly one JSON object, no member twice, none that
-// was not asked for, a route on offer. Numbers may be left out; one out of
+// parse reads an answer: exactly one JSON object, with exactly one route, which
+// is on offer. Nothing else can fail it (design, section 5, 12): what was not
+// asked for is passed over, and what is no number counts as absent; one out of
 // [0, 1] is for the engine to drop. The text of an error holds nothing of the
 // answer: an event may have had a hand in it.
 func parse(text string, in *judge.Input) (engine.Answer, *judge.Error) {
 	var a engine.Answer
-	err := members(text, func(key string, raw json.RawMessage) error {
+	err := wire.Members([]byte(text), func(key string, raw json.RawMessage) error {
 		switch key {
 		case "route":
 			return readRoute(raw, in, &a)
 		case "confidence":
-			x, err := number(raw)
-			a.Confidence = &x
-			return err
+			a.Confidence = number(raw).Pointer()
 		case "probabilities":
-			a.Probabilities = make(map[engine.Route]float64)
-			return members(string(raw), func(key string, raw json.RawMessage) error {
-				r, err := engine.ParseRoute(key)
-				if err != nil {
-					return errors.New("has a probability of no route")
-				}
-				a.Probabilities[r], err = number(raw)
-				return err
-			})
+			a.Probabilities = probabilities(raw)
 		case "predicates":
-			a.Predicates = make(map[string]float64)
-			return members(string(raw), func(key string, raw json.RawMessage) (err error) {
-				for i, p := range in.Predicates {
-					if key == predicateKey(i) {
-						a.Predicates[p.Name], err = number(raw)
-						return err
-					}
-				}
-				return errors.New("answers a question that was not asked")
-			})
-		default:
-			return errors.New("has a member that was not asked for")
+			a.Predicates = predicates(raw, in)
 		}
+		return nil
 	})
 	if err == nil && a.Route == 0 {
 		err = errors.New("has no route")
@@ -71,7 +49,10 @@ func refused(message string) *judge.Error {
 
 func readRoute(raw json.RawMessage, in *judge.Input, a *engine.Answer) error {
 	var name string
-	if json.Unmarshal(raw, &name) != nil {
+	switch {
+	case a.Route != 0:
+		return errors.New("has a route twice")
+	case json.Unmarshal(raw, &name) != nil:
 		return errors.New("has a route that is no text")
 	}
 	for _, o := range in.Routes {
@@ -86,50 +67,37 @@ func readRoute(raw json.RawMessage, in *judge.Input, a *engine.Answer) error {
 	return errors.New("is no route")
 }
 
-// members visits a JSON object's members in order, whose names are exact.
-func members(text string, visit func(key string, value json.RawMessage) error) error {
-	d := json.NewDecoder(strings.NewReader(text))
-	noObject := errors.New("is not one JSON object")
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return noObject
-	}
-	seen := make(map[string]bool)
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return noObject
-		}
-		name, _ := key.(string)
-		if seen[name] {
-			return errors.New("has a member twice")
-		}
-		seen[name] = true
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return noObject
-		}
-		if err := visit(name, value); err != nil {
-			return err
+// probabilities keeps those of routes.
+func probabilities(raw json.RawMessage) map[engine.Route]float64 {
+	out := make(map[engine.Route]float64)
+	for label, p := range numbers(raw) { //arch:sorted each is kept by its own label
+		if r, err := engine.ParseRoute(label); err == nil && p.Given {
+			out[r] = p.Value
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return noObject
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return noObject
-	}
-	return nil
+	return out
 }
 
-// number reads a JSON number. One that no float holds is out of every range.
-func number(raw json.RawMessage) (float64, error) {
-	var n json.Number
-	if raw[0] == '"' || json.Unmarshal(raw, &n) != nil || n == "" {
-		return 0, errors.New("has a number that is none")
+// predicates keeps the answers to what was asked.
+func predicates(raw json.RawMessage, in *judge.Input) map[string]float64 {
+	given := numbers(raw)
+	out := make(map[string]float64)
+	for i, p := range in.Predicates {
+		if x := given[predicateKey(i)]; x.Given {
+			out[p.Name] = x.Value
+		}
 	}
-	x, err := strconv.ParseFloat(n.String(), 64)
-	if err != nil {
-		return math.MaxFloat64, nil
-	}
-	return x, nil
+	return out
+}
+
+func numbers(raw json.RawMessage) map[string]wire.Number {
+	var out wire.Loose[map[string]wire.Number]
+	_ = json.Unmarshal(raw, &out) // it never fails
+	return out.Value
+}
+
+func number(raw json.RawMessage) wire.Number {
+	var n wire.Number
+	_ = json.Unmarshal(raw, &n) // it never fails
+	return n
 }

@@ -7,6 +7,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // decisions speaks OpenAI's Decisions: a list of questions about a text.
@@ -81,17 +82,17 @@ func (decisions) request(a *asked) (body, told any) {
 func (decisions) header(*asked, http.Header) {}
 
 type decisionsAnswer struct {
-	Model   text              `json:"model"`
+	Model   wire.Text         `json:"model"`
 	Answers []json.RawMessage `json:"answers"`
-	Usage   usage             `json:"usage"`
+	Usage   wire.Loose[usage] `json:"usage"`
 }
 
 type decisionsItem struct {
-	Type          text            `json:"type"`
-	Name          *text           `json:"name"`
-	Choice        text            `json:"choice"` // a boolean is no route
-	Confidence    number          `json:"confidence"`
-	Probability   number          `json:"probability"`
+	Type          wire.Text       `json:"type"`
+	Name          *wire.Text      `json:"name"`
+	Choice        wire.Text       `json:"choice"` // a boolean is no route
+	Confidence    wire.Number     `json:"confidence"`
+	Probability   wire.Number     `json:"probability"`
 	Probabilities json.RawMessage `json:"probabilities"`
 }
 
@@ -101,7 +102,7 @@ func (decisions) answer(body []byte, a *asked) (read, error) {
 		return read{}, malformed("the answer is not as Decisions answers")
 	}
 	out := read{model: string(doc.Model)}
-	out.in, out.out = doc.Usage.tokens()
+	out.in, out.out = doc.Usage.Value.tokens()
 	items := byQuestion(doc.Answers, a.predicates)
 	choice := items[0]
 	switch {
@@ -116,13 +117,13 @@ func (decisions) answer(body []byte, a *asked) (read, error) {
 	if err != nil {
 		return out, err
 	}
-	out.answer = engine.Answer{Route: chosen, Confidence: choice.Confidence.pointer()}
+	out.answer = engine.Answer{Route: chosen, Confidence: choice.Confidence.Pointer()}
 	var shares []struct {
-		Value       text   `json:"value"`
-		Probability number `json:"probability"`
+		Value       wire.Text   `json:"value"`
+		Probability wire.Number `json:"probability"`
 	}
 	if json.Unmarshal(choice.Probabilities, &shares) == nil {
-		out.answer.Probabilities = probabilities(func(yield func(string, number)) {
+		out.answer.Probabilities = probabilities(func(yield func(string, wire.Number)) {
 			for _, s := range shares {
 				yield(string(s.Value), s.Probability)
 			}
@@ -133,7 +134,7 @@ func (decisions) answer(body []byte, a *asked) (read, error) {
 		case item == nil:
 		case item.Type == "refusal":
 			out.refused = append(out.refused, fmt.Sprintf("%q", p.Name))
-		case item.Type == "predicate" && item.Probability.given:
+		case item.Type == "predicate" && item.Probability.Given:
 			out.predicate(p.Name, item.Probability)
 		}
 	}

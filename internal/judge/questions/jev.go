@@ -8,6 +8,7 @@ import (
 
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
 
 // jev speaks System One: a map of questions about a JSON state.
@@ -104,14 +105,14 @@ func (j jev) header(a *asked, h http.Header) {
 }
 
 type jevAnswer struct {
-	Model   text                       `json:"model"`
+	Model   wire.Text                  `json:"model"`
 	Answers map[string]json.RawMessage `json:"answers"`
-	Usage   usage                      `json:"usage"`
+	Usage   wire.Loose[usage]          `json:"usage"`
 }
 
 type jevChoice struct {
-	Choice        text            `json:"choice"`
-	Confidence    number          `json:"confidence"`
+	Choice        wire.Text       `json:"choice"`
+	Confidence    wire.Number     `json:"confidence"`
 	Probabilities json.RawMessage `json:"probabilities"`
 }
 
@@ -121,7 +122,7 @@ func (j jev) answer(body []byte, a *asked) (read, error) {
 		return read{}, malformed("the answer is not as System One answers")
 	}
 	out := read{model: string(doc.Model)}
-	out.in, out.out = doc.Usage.tokens()
+	out.in, out.out = doc.Usage.Value.tokens()
 	var choice jevChoice
 	if raw, ok := doc.Answers[routeKey]; !ok || json.Unmarshal(raw, &choice) != nil || choice.Choice == "" {
 		return out, malformed("the answer holds no route")
@@ -130,10 +131,10 @@ func (j jev) answer(body []byte, a *asked) (read, error) {
 	if err != nil {
 		return out, err
 	}
-	out.answer = engine.Answer{Route: chosen, Confidence: choice.Confidence.pointer()}
-	var shares map[string]number
+	out.answer = engine.Answer{Route: chosen, Confidence: choice.Confidence.Pointer()}
+	var shares map[string]wire.Number
 	if json.Unmarshal(choice.Probabilities, &shares) == nil {
-		out.answer.Probabilities = probabilities(func(yield func(string, number)) {
+		out.answer.Probabilities = probabilities(func(yield func(string, wire.Number)) {
 			for label, p := range shares { //arch:sorted each share is kept by its own label
 				yield(label, p)
 			}
@@ -141,18 +142,18 @@ func (j jev) answer(body []byte, a *asked) (read, error) {
 	}
 	for i, p := range a.predicates {
 		var noul struct {
-			Noul number `json:"noul"`
+			Noul wire.Number `json:"noul"`
 		}
-		if json.Unmarshal(doc.Answers[strconv.Itoa(i)], &noul) == nil && noul.Noul.given {
+		if json.Unmarshal(doc.Answers[strconv.Itoa(i)], &noul) == nil && noul.Noul.Given {
 			out.predicate(p.Name, noul.Noul)
 		}
 	}
 	return out, nil
 }
 
-func (r *read) predicate(name string, p number) {
+func (r *read) predicate(name string, p wire.Number) {
 	if r.answer.Predicates == nil {
 		r.answer.Predicates = map[string]float64{}
 	}
-	r.answer.Predicates[name] = p.value
+	r.answer.Predicates[name] = p.Value
 }

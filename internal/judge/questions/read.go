@@ -1,63 +1,18 @@
 package questions
 
 import (
-	"encoding/json"
-	"strconv"
-
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/judge/wire"
 )
-
-// number is a JSON number. Anything else in its place, a number too large to
-// be one too, counts as none: only the route can fail an answer (design,
-// section 5, 12).
-type number struct {
-	value float64
-	given bool
-}
-
-// UnmarshalJSON implements json.Unmarshaler, and never fails.
-func (n *number) UnmarshalJSON(b []byte) error {
-	x, err := strconv.ParseFloat(string(b), 64)
-	n.value, n.given = x, err == nil
-	return nil
-}
-
-// pointer is nil where there is no number.
-func (n number) pointer() *float64 {
-	if !n.given {
-		return nil
-	}
-	return &n.value
-}
-
-// text is a JSON string, or nothing.
-type text string
-
-// UnmarshalJSON implements json.Unmarshaler, and never fails.
-func (t *text) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) == nil {
-		*t = text(s)
-	}
-	return nil
-}
 
 // usage is what an answer took. What is no number counts nothing.
 type usage struct {
-	Input  number `json:"input_tokens"`
-	Output number `json:"output_tokens"`
+	Input  wire.Number `json:"input_tokens"`
+	Output wire.Number `json:"output_tokens"`
 }
 
-func (u usage) tokens() (in, out int64) { return u.Input.count(), u.Output.count() }
-
-func (n number) count() int64 {
-	const most = 1 << 40 // of tokens: more is a mistake, and would spend a budget
-	if !n.given || n.value < 0 || n.value > most {
-		return 0
-	}
-	return int64(n.value)
-}
+func (u usage) tokens() (in, out int64) { return u.Input.Count(), u.Output.Count() }
 
 // route reads a label as a route on offer. The label itself is not repeated in
 // the error: it may be an echo of what was sent.
@@ -75,17 +30,17 @@ func route(label string, offered []judge.Offer) (engine.Route, error) {
 }
 
 // probabilities keeps those of routes.
-func probabilities(each func(yield func(label string, p number))) map[engine.Route]float64 {
+func probabilities(each func(yield func(label string, p wire.Number))) map[engine.Route]float64 {
 	var out map[engine.Route]float64
-	each(func(label string, p number) {
+	each(func(label string, p wire.Number) {
 		r, err := engine.ParseRoute(label)
-		if err != nil || !p.given {
+		if err != nil || !p.Given {
 			return
 		}
 		if out == nil {
 			out = map[engine.Route]float64{}
 		}
-		out[r] = p.value
+		out[r] = p.Value
 	})
 	return out
 }
