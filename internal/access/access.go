@@ -97,6 +97,12 @@ func (p *Principal) Visible() func(scope string) bool {
 	return func(scope string) bool { return p.May(Read, scope) }
 }
 
+// ReadsAll tells whether the principal may read every scope, also one that
+// nobody knows yet.
+func (p *Principal) ReadsAll() bool {
+	return p.May(Read, "") && (len(p.Scopes) == 0 || slices.Contains(p.Scopes, "*"))
+}
+
 // Owns tells whether a consumer of that owner is shown to the principal: its
 // own, and those from before there were tokens. An administrator sees all, and
 // so does everybody where there are no tokens.

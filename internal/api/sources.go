@@ -29,10 +29,10 @@ func (a *API) listSources(w http.ResponseWriter, r *http.Request) error {
 	if q := parseQuery(r); q.err != nil {
 		return q.err
 	}
-	visible := access.From(r.Context()).Visible()
+	caller := access.From(r.Context())
 	list := sourceList{Sources: []any{}}
 	for _, s := range a.Sources.Sources() {
-		if visible == nil || s.Scope != "" && visible(s.Scope) {
+		if s.Scope == "" && caller.ReadsAll() || s.Scope != "" && caller.May(access.Read, s.Scope) {
 			list.Sources = append(list.Sources, s.View)
 		}
 	}

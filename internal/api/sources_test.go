@@ -35,5 +35,9 @@ func TestSources_AreShownToWhoMayReadTheirEvents(t *testing.T) {
 	if diff := cmp.Diff([]string{"b"}, list()); diff != "" {
 		t.Errorf("who may read one scope (-want +got):\n%s", diff)
 	}
+	w.who = access.NewPrincipal(access.Grant{Name: "all", Rights: []string{access.Read}, Scopes: []string{"*"}})
+	if diff := cmp.Diff([]string{"a", "b", "any"}, list()); diff != "" {
+		t.Errorf("whose pattern is every scope (-want +got):\n%s", diff)
+	}
 	w.get("/v1/sources?limit=1").problem(http.StatusBadRequest, "invalidParameter")
 }

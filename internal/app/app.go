@@ -272,6 +272,11 @@ func (a *App) closeListener(context.Context) error {
 // pushes a cleanup that ends it and waits for it. What work returns although
 // nobody asked it to end stops the daemon.
 func (a *App) runUntilStopped(name string, work func(context.Context) error) {
+	a.cleanups.push(name, a.run(name, work))
+}
+
+// run does the same, and returns the cleanup.
+func (a *App) run(name string, work func(context.Context) error) (stop func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -281,7 +286,7 @@ func (a *App) runUntilStopped(name string, work func(context.Context) error) {
 			a.failed <- fmt.Errorf("%s ended: %w", name, err)
 		}
 	}()
-	a.cleanups.push(name, func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		cancel()
 		select {
 		case <-done:
@@ -294,7 +299,7 @@ func (a *App) runUntilStopped(name string, work func(context.Context) error) {
 		default:
 			return fmt.Errorf("it has not ended in time: %w", ctx.Err())
 		}
-	})
+	}
 }
 
 // startRunner starts the loop.

@@ -49,7 +49,7 @@ func sourcesOf(c *config.Config, before dialers) ([]source.Source, dialers, erro
 		}
 		used[key] = dialer
 		entry := source.Source{
-			Name: s.Name, Server: s.Server(), Dialer: dialer, Event: s.Event, Arguments: s.Arguments,
+			Name: s.Name, Server: s.Server(), Origin: originOf(s), Dialer: dialer, Event: s.Event, Arguments: s.Arguments,
 			Mode: source.Mode(s.Mode), MaxAge: s.MaxAge, MaxEvents: s.MaxEvents, Poll: s.Poll,
 			MaxBuffered: s.MaxBuffered, IdleTimeout: s.IdleTimeout, Scope: s.Scope.Fixed(), Only: s.Only,
 		}
@@ -59,6 +59,15 @@ func sourcesOf(c *config.Config, before dialers) ([]source.Source, dialers, erro
 		list = append(list, entry)
 	}
 	return list, used, nil
+}
+
+// originOf names the server of a source: its address without a query, which may
+// hold a key that is changed now and then, or its command.
+func originOf(s *config.Source) string {
+	if len(s.Command) > 0 {
+		return fmt.Sprintf("%q", s.Command)
+	}
+	return s.Server()
 }
 
 // dialerOf returns the way to a source's server: the same for sources that name
@@ -88,8 +97,20 @@ func dialerOf(s *config.Source, known dialers) (key string, d source.Dialer, err
 	return key, d, nil
 }
 
-// startSources starts them. A reload may bring the first one.
-func (a *App) startSources() { a.runUntilStopped("sources", a.sources.Run) }
+// startSources starts them. A reload may bring the first one. Servers that do not
+// let go are cut off when most of the time is up in which the daemon stops: what
+// it still has to save needs the rest.
+func (a *App) startSources() {
+	stop := a.run("sources", a.sources.Run)
+	a.cleanups.push("sources", func(ctx context.Context) error {
+		part, cancel := most(ctx)
+		defer cancel()
+		if err := stop(part); err != nil {
+			a.log.Warn("servers of sources were cut off", "error", err)
+		}
+		return nil
+	})
+}
 
 // intake gives ingest to sources without naming its types.
 type intake struct{ ingest *ingest.Handler }
@@ -103,7 +124,7 @@ func (i intake) Take(ctx context.Context, b *source.Batch) (source.Taken, error)
 	}
 	r, err := i.ingest.PushWhole(ctx, w)
 	if busy, ok := errors.AsType[*ingest.Busy](err); ok {
-		return source.Taken{}, fmt.Errorf("%w: %w", source.ErrFull, busy)
+		return source.Taken{}, fmt.Errorf("%w: scope %q: %s: the source waits and goes on by itself", source.ErrFull, busy.Scope, busy.Code)
 	}
 	taken := source.Taken{Accepted: r.Accepted, Duplicates: r.Duplicates, Refused: r.Rejected}
 	for _, e := range r.Errors {

@@ -30,7 +30,7 @@ var ErrClosed = errors.New("the connection is closed")
 // ServerError is a server's answer that is an error.
 type ServerError struct {
 	Code    int64
-	Message string // the server's words, cut and escaped
+	Message string // the server's words: a worker redacts and cuts them where it shows them
 }
 
 // Error names the code as the extension does.
@@ -57,6 +57,9 @@ type Dialer interface {
 	// Dial returns a new session. Unrouted is called for each notification that
 	// belongs to no stream which the session has opened.
 	Dial(ctx context.Context, unrouted func()) (Session, error)
+	// Redact takes out of a text what nobody is to read: a token, a query. What
+	// a server says may repeat them.
+	Redact(text string) string
 }
 
 // Session is a connection with a server of MCP Events. Its methods are for
@@ -66,9 +69,11 @@ type Dialer interface {
 // says that the session is over; the context's is returned as it is; any other
 // means that the request did not come through.
 type Session interface {
-	// List returns the event types of the server.
-	List(ctx context.Context) ([]EventType, error)
-	// Poll asks for one page.
+	// Find looks an event type up in events/list. The zero EventType is one that
+	// is not listed.
+	Find(ctx context.Context, name string) (EventType, error)
+	// Poll asks for one page. An error that wraps [ErrPage] says that it holds
+	// too much.
 	Poll(ctx context.Context, r Request) (Page, error)
 	// Stream opens a stream and returns when it is over: nil when the server
 	// answered it. Hear is given what belongs to the stream, in order, one at a
@@ -84,10 +89,8 @@ type EventType struct {
 	Delivery []string `json:"delivery"`
 }
 
-// pushes reports whether a server streams an event type.
-func pushes(types []EventType, name string) bool {
-	return slices.ContainsFunc(types, func(t EventType) bool { return t.Name == name && slices.Contains(t.Delivery, deliveryPush) })
-}
+// pushes reports whether the server streams the event type.
+func (t *EventType) pushes() bool { return slices.Contains(t.Delivery, deliveryPush) }
 
 // Request is what events/poll and events/stream are asked with.
 type Request struct {
@@ -96,16 +99,6 @@ type Request struct {
 	Cursor    string          // "" starts now
 	MaxAgeMs  int64           // 0 for no bound
 	MaxEvents int             // of a page; 0 leaves it to the server. Streams have none
-}
-
-// Page is the answer of events/poll. Each event is looked at by itself, so that
-// one that is broken costs no other.
-type Page struct {
-	Events     []json.RawMessage `json:"events"`
-	Cursor     *string           `json:"cursor"`
-	Truncated  bool              `json:"truncated"`
-	HasMore    bool              `json:"hasMore"`
-	NextPollMs *float64          `json:"nextPollMs"`
 }
 
 // Notification is one of notifications/events/*.

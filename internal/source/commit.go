@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"attend/internal/store"
+	"time"
 )
 
 // Bounds of one commit. A page of a poll is one commit whatever it holds, since
@@ -16,23 +15,18 @@ const (
 	maxCommitBytes  = 1 << 20
 )
 
-// moves takes note of a cursor: that which stands behind what was looked at.
-func (w *worker) moves(cursor *string) error {
-	if cursor == nil || *cursor == "" {
-		return nil
-	}
-	if len(*cursor) > maxCursor {
-		return &fault{kind: kindRefused, remedy: end, cause: fmt.Errorf("the server's cursor has %d bytes: at most %d are kept", len(*cursor), maxCursor)}
-	}
-	w.cursor = *cursor
-	return nil
-}
-
 // truncated takes note that the server has lost events before what comes next.
 func (w *worker) truncated() {
-	w.gap = true
 	w.f.board.change(func(s *Status) { s.Counts.Gaps++ })
-	w.s.log.Warn("the server of a source no longer has all events: its windows are marked with a gap", "source", w.f.Name, "server", w.f.Server)
+	if w.seldom("truncated") {
+		w.s.log.Warn("the server of a source no longer has all events: its windows are marked with a gap", "source", w.f.Name, "server", w.f.Server)
+	}
+	w.loses()
+}
+
+// loses has a gap told with what is committed next.
+func (w *worker) loses() {
+	w.gap = true
 	if w.f.ScopeOf != nil {
 		w.lost = make(map[string]bool)
 	}
@@ -59,9 +53,26 @@ func (w *worker) malformed(n int, err error) {
 	w.warn(kindMalformed, fmt.Errorf("skipped: %w", err))
 }
 
+// Bounds of commits that hold no event, since a server can ask for as many as
+// it likes: so many at once, then one each minPoll; of gaps without an event
+// between them, one in gapEvery.
+const (
+	bareBurst = 10
+	gapEvery  = 10 * time.Second
+)
+
+// behind reports whether something is to be stored although no event is.
+func (w *worker) behind() bool { return w.gap || w.cursor != w.stored }
+
+// waits reports whether it is too soon to store something without an event.
+// Nothing is lost by that: it is stored with what comes next, or later.
+func (w *worker) waits() bool {
+	return w.gap && !w.bare.IsZero() && time.Since(w.bare) < gapEvery || !w.pace.Allow()
+}
+
 // commit stores events and the cursor behind them, in one append.
 func (w *worker) commit(ctx context.Context, events []Event) error {
-	if len(events) == 0 && !w.gap && w.cursor == w.stored {
+	if len(events) == 0 && (!w.behind() || w.waits()) {
 		return nil
 	}
 	gaps := w.gaps(events)
@@ -78,6 +89,15 @@ func (w *worker) commit(ctx context.Context, events []Event) error {
 			return ctx.Err()
 		}
 		return ofIntake(err)
+	}
+	if len(gaps) > 0 {
+		w.bare = time.Now()
+	}
+	if len(events) > 0 {
+		w.bare = time.Time{}
+	}
+	if w.cursor != w.stored {
+		w.moved()
 	}
 	w.stored, w.gap, w.stalls = w.cursor, false, 0
 	for _, scope := range gaps {
@@ -100,15 +120,6 @@ func (w *worker) commit(ctx context.Context, events []Event) error {
 		w.malformed(taken.Refused, errors.New(reason))
 	}
 	return nil
-}
-
-// put is the row of the cursor.
-func (w *worker) put() (store.Put, error) {
-	b, err := json.Marshal(row{Format: rowFormat, Cursor: w.cursor, At: w.s.now()})
-	if err != nil {
-		return store.Put{}, fmt.Errorf("encode the cursor of a source: %w", err)
-	}
-	return store.Put{Space: store.SpaceSource, Key: w.f.key, Value: b}, nil
 }
 
 // maxLost bounds the scopes that are remembered to have been told of a gap.

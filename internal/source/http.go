@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +24,10 @@ const (
 	maxAnswerBytes = 16 << 20 // of an answer, or of one event of a stream
 	maxHeaderBytes = 64 << 10
 	dialTimeout    = 10 * time.Second
+
+	// maxConns is room for a stream of each source that a configuration may have,
+	// with the requests beside it.
+	maxConns = 256
 )
 
 // NewHTTP makes the Dialer of a server that speaks Streamable HTTP. The token is
@@ -40,35 +46,58 @@ func NewHTTP(address, token, version string) (Dialer, error) {
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  requestTimeout,
 		IdleConnTimeout:        90 * time.Second,
+		MaxConnsPerHost:        maxConns,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableCompression:     true, // a small answer must not become a large one
 	}}
-	client := &http.Client{
-		Transport:     carrier,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	shown := u.Scheme + "://" + u.Host + u.Path
 	return &server{
 		version: version,
-		open: func() (mcp.Transport, func()) {
-			carrier.version.Store("")
-			return &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: client, MaxEventSize: maxAnswerBytes}, carrier.transport.CloseIdleConnections
-		},
-		hide: func(text string) string {
-			text = strings.ReplaceAll(text, address, shown)
-			if token != "" {
-				text = strings.ReplaceAll(text, token, "[hidden]")
+		open: func() *way {
+			lasts, cancel := context.WithCancel(context.Background())
+			leg := &leg{carrier: carrier, lasts: lasts}
+			leg.version.Store("")
+			client := &http.Client{
+				Transport:     leg,
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			}
-			return text
+			return &way{
+				Transport: &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: client, MaxEventSize: maxAnswerBytes},
+				closes: func() {
+					cancel()
+					carrier.transport.CloseIdleConnections()
+				},
+				adopt: func(version string) { leg.version.Store(version) },
+			}
 		},
-		adopt: func(version string) { carrier.version.Store(version) },
+		hide: hider(u, address, token),
 	}, nil
+}
+
+// minSecret is the length from which a value of an address's query is hidden.
+// Shorter ones ("1", "on") are no secrets, and hiding them would leave nothing
+// to read.
+const minSecret = 4
+
+// hider takes an address's query and the token out of texts.
+func hider(u *url.URL, address, token string) func(text string) string {
+	secrets := []string{token, u.RawQuery}
+	for _, pair := range strings.Split(u.RawQuery, "&") {
+		_, raw, _ := strings.Cut(pair, "=")
+		value, _ := url.QueryUnescape(raw) // "" of one that is broken
+		secrets = append(secrets, raw, value)
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret && s != token || s == "" })
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may hold another
+	pairs := []string{address, u.Scheme + "://" + u.Host + u.Path}
+	for _, s := range secrets {
+		pairs = append(pairs, s, "[hidden]")
+	}
+	return strings.NewReplacer(pairs...).Replace
 }
 
 // carrier sends requests with what all of them need.
 type carrier struct {
 	token     string
-	version   atomic.Value // string: the revision of the protocol; "" before it is known
 	transport *http.Transport
 }
 
@@ -76,23 +105,85 @@ type carrier struct {
 // its connection is wrapped.
 const headerVersion = "Mcp-Protocol-Version"
 
+// leg sends the requests of one session. They end with it.
+type leg struct {
+	*carrier
+	lasts   context.Context
+	version atomic.Value // string: the revision of the protocol; "" before it is known
+}
+
 // RoundTrip implements http.RoundTripper.
-func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
+func (l *leg) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		return nothingLeft(r), nil
 	}
-	if version, _ := c.version.Load().(string); version != "" && r.Header.Get(headerVersion) == "" {
+	ctx, cancel := context.WithCancel(r.Context())
+	forget := context.AfterFunc(l.lasts, cancel)
+	over := func() { forget(); cancel() }
+	r = r.Clone(ctx)
+	if l.token != "" {
+		r.Header.Set("Authorization", "Bearer "+l.token)
+	}
+	if version, _ := l.version.Load().(string); version != "" && r.Header.Get(headerVersion) == "" {
 		r.Header.Set(headerVersion, version)
 	}
-	resp, err := c.transport.RoundTrip(r)
+	resp, err := l.transport.RoundTrip(r)
 	if err != nil {
-		return nil, reached(r.Context(), r.URL.Host, err)
+		defer over()
+		return nil, reached(ctx, r.URL.Host, err)
 	}
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+	resp.Body = &ending{resp.Body, over}
+	switch {
+	case resp.StatusCode/100 == 2 && mediaType(resp) == "text/event-stream":
+		return resp, nil // the SDK bounds each of its events
+	case resp.StatusCode/100 == 2 && mediaType(resp) == "application/json" && ctx.Value(callKey{}) != nil:
+		return whole(resp)
+	default:
 		resp.Body = &bounded{resp.Body, maxAnswerBytes}
+		return resp, nil
 	}
+}
+
+// nothingLeft answers for the server when the SDK wants the rest of a stream
+// that has broken off, with which a server could keep it busy without anybody
+// being told. A source goes on from its own cursor instead.
+func nothingLeft(r *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: http.NoBody,
+	}
+}
+
+func mediaType(resp *http.Response) string {
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}
+
+// whole reads an answer to its end while its request lasts. Were it the SDK that
+// reads it, one that takes too long would end the session.
+func whole(resp *http.Response) (*http.Response, error) {
+	defer resp.Body.Close()
+	b, err := io.ReadAll(&bounded{resp.Body, maxAnswerBytes})
+	if ctx := resp.Request.Context(); err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: the answer cannot be read: %w", resp.Request.URL.Host, err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(b))
 	return resp, nil
+}
+
+// ending is a body at whose end something is done.
+type ending struct {
+	io.ReadCloser
+	over func()
+}
+
+// Close implements io.Closer.
+func (e *ending) Close() error {
+	defer e.over()
+	return e.ReadCloser.Close()
 }
 
 // reached says why a request did not come through, without its address.

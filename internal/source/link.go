@@ -24,6 +24,13 @@ func (l *link) enter() {
 	l.lock <- struct{}{}
 }
 
+// shared reports whether others use the session too.
+func (l *link) shared() bool {
+	<-l.lock
+	defer func() { l.lock <- struct{}{} }()
+	return l.users > 1
+}
+
 // leave lets go of the session, and closes it when nobody else has it.
 func (l *link) leave() {
 	<-l.lock

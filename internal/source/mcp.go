@@ -8,8 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,18 +23,30 @@ const (
 	notifications = "notifications/events/"
 )
 
-// maxPages bounds the pages of events/list that are read.
-const maxPages = 100
+// Bounds of what is read of events/list. What stands behind them is not found.
+const (
+	maxPages     = 100
+	maxListBytes = 32 << 20
+)
 
 // server opens sessions with the SDK's client. Its transport, and what is
 // special about it, is that of HTTP or of a program.
 type server struct {
-	version string                                  // of attend, for the server to know
-	open    func() (t mcp.Transport, closes func()) // for one session; closes lets go of what is left of it, and may be called again
-	hide    func(text string) string                // takes out of a text what nobody is to read
-	adopt   func(version string)                    // is told which revision was agreed on; may be nil
-	said    func() string                           // the last words of a session, "" for none; may be nil
+	version string                   // of attend, for the server to know
+	open    func() *way              // for one session
+	hide    func(text string) string // takes out of a text what nobody is to read
+	said    func() string            // the last words of a session, "" for none; may be nil
 }
+
+// way is how one session reaches the server.
+type way struct {
+	mcp.Transport
+	closes func()               // lets go of what is left of it; it may be called again
+	adopt  func(version string) // is told which revision was agreed on; may be nil
+}
+
+// Redact implements Dialer.
+func (d *server) Redact(text string) string { return d.hide(text) }
 
 // Dial implements Dialer.
 func (d *server) Dial(ctx context.Context, unrouted func()) (Session, error) {
@@ -51,23 +61,23 @@ func (d *server) Dial(ctx context.Context, unrouted func()) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, closes := d.open()
-	s := &session{server: d, closes: closes, routes: routes{ears: make(map[string]*ear), unrouted: unrouted}}
+	way := d.open()
+	s := &session{server: d, closes: way.closes, routes: routes{ears: make(map[string]*ear), unrouted: unrouted}}
 	lasts, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel, s.atEnd = cancel, func(f func()) (forget func() bool) { return context.AfterFunc(lasts, f) }
-	defer context.AfterFunc(ctx, closes)() // one that does not even read is not waited for
-	if s.client, err = client.Connect(ctx, &tap{transport, &s.routes}, nil); err != nil {
+	defer context.AfterFunc(ctx, way.closes)() // one that does not even read is not waited for
+	if s.client, err = client.Connect(ctx, &tap{way, &s.routes}, nil); err != nil {
 		s.cancel()
 		err = d.explain(ctx, err)
-		closes()
+		way.closes()
 		return nil, err
 	}
-	if d.adopt != nil {
-		d.adopt(s.client.InitializeResult().ProtocolVersion)
+	if way.adopt != nil {
+		way.adopt(s.client.InitializeResult().ProtocolVersion)
 	}
 	go func() {
 		_ = s.client.Wait()
-		s.dead.Store(true)
+		s.routes.over.Store(true)
 	}()
 	return s, nil
 }
@@ -81,7 +91,6 @@ type session struct {
 	cancel context.CancelFunc                  // ends what is under way
 	atEnd  func(f func()) (forget func() bool) // has something done when cancel is called
 	closed atomic.Bool                         // by Close
-	dead   atomic.Bool                         // at the other end
 }
 
 // params are those of events/poll and events/stream. The cursor stands there
@@ -139,7 +148,7 @@ func (s *session) call(ctx context.Context, into any, ask func(ctx context.Conte
 		return ErrClosed
 	}
 	err = s.server.explain(ctx, err)
-	if s.dead.Load() && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
+	if s.routes.over.Load() && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err
@@ -150,25 +159,24 @@ func custom[P mcp.Params](s *session, method string, p P, call func(context.Cont
 	return func(ctx context.Context) (*result, error) { return call(ctx, s.client, method, p) }
 }
 
-// List implements Session.
-func (s *session) List(ctx context.Context) ([]EventType, error) {
-	var all []EventType
+// Find implements Session.
+func (s *session) Find(ctx context.Context, name string) (EventType, error) {
 	p := new(listParams)
-	for range maxPages {
-		var page struct {
-			Events     []EventType `json:"events"`
-			NextCursor *string     `json:"nextCursor"`
-		}
+	for pages, size := 0, 0; pages < maxPages && size < maxListBytes; pages++ {
+		page := listing{name: name}
 		if err := s.call(ctx, &page, custom(s, methodList, p, mcp.CallCustomMethod[*listParams, *result])); err != nil {
-			return nil, err
+			return EventType{}, err
 		}
-		all = append(all, page.Events...)
-		if page.NextCursor == nil || *page.NextCursor == "" {
+		if page.found != nil {
+			return *page.found, nil
+		}
+		if page.next == "" {
 			break
 		}
-		p.Cursor = page.NextCursor
+		p.Cursor = &page.next
+		size += page.size
 	}
-	return all, nil
+	return EventType{}, nil
 }
 
 // Poll implements Session.
@@ -187,7 +195,7 @@ func (s *session) Stream(ctx context.Context, r Request, hear func(Notification)
 }
 
 // closeWithin is how long a session may take to end by itself.
-const closeWithin = 10 * time.Second
+const closeWithin = 2 * time.Second
 
 // Close implements Session.
 func (s *session) Close() {
@@ -224,7 +232,7 @@ func (d *server) explain(ctx context.Context, err error) error {
 		code == codeConnectionClosed, code == codeNoSession, code == codeClientClosing, code == codeServerClosing:
 		return fmt.Errorf("%w: %s", ErrClosed, d.words(err))
 	case answered && code != codeNotSent:
-		return &ServerError{Code: code, Message: clip(d.hide(answer.Message))}
+		return &ServerError{Code: code, Message: clip(d.hide(answer.Message), maxShown)}
 	}
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err // its own text repeats the address
@@ -234,122 +242,11 @@ func (d *server) explain(ctx context.Context, err error) error {
 
 // words are an error's text, and what the other side said last.
 func (d *server) words(err error) string {
-	text := clip(d.hide(err.Error()))
+	text := clip(d.hide(err.Error()), maxShown)
 	if d.said != nil {
 		if last := d.said(); last != "" {
-			text += "; it said: " + clip(last)
+			text += "; it said: " + clip(d.hide(last), maxShown)
 		}
 	}
 	return text
-}
-
-// earKey is under which the context of a stream's request holds its ear.
-type earKey struct{}
-
-// ear is who hears the notifications of one stream.
-type ear struct {
-	id   string // of the request
-	hear func(Notification)
-}
-
-// routes knows which notification is whose: each stream's carry the id of its
-// request, which is known when the request is sent.
-type routes struct {
-	unrouted func()
-
-	mu     sync.Mutex
-	ears   map[string]*ear
-	closed []string // ids of streams that are over: what comes late for them is no news
-}
-
-// open notes the id of a stream's request.
-func (r *routes) open(id jsonrpc.ID, e *ear) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e.id = fmt.Sprint(id.Raw())
-	r.ears[e.id] = e
-}
-
-// maxClosed is how many streams that are over are remembered.
-const maxClosed = 256
-
-// forget notes that a stream is over.
-func (r *routes) forget(e *ear) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e.id == "" {
-		return // it was never sent
-	}
-	delete(r.ears, e.id)
-	r.closed = append(r.closed, e.id)
-	r.closed = r.closed[max(0, len(r.closed)-maxClosed):]
-}
-
-// route hands a notification to whom it belongs. The lock is held meanwhile, so
-// that nothing is heard of a stream that is over.
-func (r *routes) route(kind string, body json.RawMessage) {
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	_ = json.Unmarshal(body, &p) // one that cannot be read belongs to nobody
-	id := strings.Trim(string(p.Meta[mcp.MetaKeySubscriptionID]), `"`)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e := r.ears[id]; e != nil {
-		e.hear(Notification{Kind: kind, Params: body})
-		return
-	}
-	for _, closed := range r.closed {
-		if closed == id {
-			return
-		}
-	}
-	r.unrouted()
-}
-
-// tap takes the notifications of the extension off a connection, which the
-// SDK's session knows nothing of, and reads the ids of streams' requests.
-type tap struct {
-	mcp.Transport
-	routes *routes
-}
-
-type tapped struct {
-	mcp.Connection
-	routes *routes
-}
-
-// Connect implements mcp.Transport.
-func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
-	c, err := t.Transport.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &tapped{c, t.routes}, nil
-}
-
-// Write implements mcp.Connection.
-func (t *tapped) Write(ctx context.Context, msg jsonrpc.Message) error {
-	if req, ok := msg.(*jsonrpc.Request); ok && req.Method == methodStream {
-		if e, ok := ctx.Value(earKey{}).(*ear); ok {
-			t.routes.open(req.ID, e)
-		}
-	}
-	return t.Connection.Write(ctx, msg)
-}
-
-// Read implements mcp.Connection.
-func (t *tapped) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
-		msg, err := t.Connection.Read(ctx)
-		req, ok := msg.(*jsonrpc.Request)
-		if err != nil || !ok {
-			return msg, err
-		}
-		kind, ok := strings.CutPrefix(req.Method, notifications)
-		if !ok {
-			return msg, nil
-		}
-		t.routes.route(kind, req.Params)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -35,8 +36,8 @@ func connect(t *testing.T, answer func(p *peer, method string, id json.RawMessag
 	unrouted = new(atomic.Int32)
 	d := &server{
 		version: "test",
-		open: func() (mcp.Transport, func()) {
-			return &mcp.IOTransport{Reader: ours, Writer: toThem}, func() { _ = toUs.Close() }
+		open: func() *way {
+			return &way{Transport: &mcp.IOTransport{Reader: ours, Writer: toThem}, closes: func() { _ = toUs.Close() }}
 		},
 		hide: func(text string) string { return strings.ReplaceAll(text, "the-token", "[hidden]") },
 	}
@@ -90,7 +91,7 @@ func (p *peer) tells(kind, id, more string) {
 	p.say(`{"jsonrpc":"2.0","method":"notifications/events/%s","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}%s}}`, kind, id, more)
 }
 
-func TestSession_ListsAllPagesAndPolls(t *testing.T) {
+func TestSession_FindsOnAllPagesAndPolls(t *testing.T) {
 	s, _, _ := connect(t, func(p *peer, method string, id json.RawMessage, params map[string]any) {
 		cursor, given := params["cursor"]
 		switch {
@@ -105,9 +106,10 @@ func TestSession_ListsAllPagesAndPolls(t *testing.T) {
 		}
 	})
 	defer s.Close()
-	types, err := s.List(t.Context())
-	if err != nil || len(types) != 2 || pushes(types, "x") || !pushes(types, "y") {
-		t.Errorf("types: %v, %v", types, err)
+	for name, want := range map[string]EventType{"x": {"x", []string{"poll"}}, "y": {"y", []string{"push"}}, "z": {}} {
+		if got, err := s.Find(t.Context(), name); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s is %v, %v", name, got, err)
+		}
 	}
 	got, err := s.Poll(t.Context(), Request{Name: "x", MaxAgeMs: 5, MaxEvents: 3})
 	if err != nil || len(got.Events) != 2 || *got.Cursor != "c1" || !got.Truncated || !got.HasMore || *got.NextPollMs != 12.5 {

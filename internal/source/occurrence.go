@@ -28,13 +28,13 @@ func decode(raw json.RawMessage) (occurrence, engine.Time, error) {
 	case o.EventID == "":
 		return o, 0, errors.New("an event has no eventId, by which it would be known again")
 	case o.Name == "":
-		return o, 0, fmt.Errorf("event %s has no name", clip(o.EventID))
+		return o, 0, fmt.Errorf("event %s has no name", o.EventID)
 	case o.Timestamp == "":
-		return o, 0, fmt.Errorf("event %s has no timestamp", clip(o.EventID))
+		return o, 0, fmt.Errorf("event %s has no timestamp", o.EventID)
 	}
 	at, ok := instant(o.Timestamp)
 	if !ok {
-		return o, 0, fmt.Errorf("event %s has the timestamp %q: want ISO 8601, as 2026-01-31T12:00:00Z", clip(o.EventID), clip(o.Timestamp))
+		return o, 0, fmt.Errorf("event %s has the timestamp %q: want ISO 8601, as 2026-01-31T12:00:00Z", o.EventID, o.Timestamp)
 	}
 	return o, at, nil
 }
@@ -64,19 +64,17 @@ func (s *Source) event(raw json.RawMessage) (e Event, wanted bool, err error) {
 	e = Event{Scope: s.Scope, Name: o.Name, ID: o.EventID, At: &at, Data: o.Data}
 	if s.ScopeOf != nil {
 		if e.Scope, err = s.ScopeOf(o.Data); err != nil {
-			return e, false, fmt.Errorf("event %s gives no scope: %w", clip(o.EventID), err)
+			return e, false, fmt.Errorf("event %s gives no scope: %w", o.EventID, err)
 		}
 	}
 	return e, true, nil
 }
 
-// maxShown is how many bytes of a server's words stand in a message.
-const maxShown = 300
+// Bounds of what is shown, in bytes.
+const (
+	maxShown = 300     // of a server's words
+	maxWords = 3 << 10 // of a whole message
+)
 
-// clip makes a server's words fit to be shown: on one line, and not many.
-func clip(text string) string {
-	if len(text) > maxShown {
-		text = text[:maxShown] + "…"
-	}
-	return engine.EscapeLine(text)
-}
+// clip makes words of a server fit to be shown: on one line, and not many.
+func clip(text string, limit int) string { return engine.EscapeLine(engine.Shorten(text, limit)) }

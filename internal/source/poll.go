@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -16,9 +17,14 @@ func (w *worker) poll(ctx context.Context, session Session) error {
 	for {
 		page, err := w.ask(ctx, session)
 		if err != nil {
-			return ofServer("events/poll", err)
+			why := ofServer("events/poll", err)
+			if errors.Is(err, ErrPage) {
+				why.kind, why.remedy = kindRefused, end // it would be the same page again
+			}
+			return why
 		}
 		w.works(Polling, ModePoll)
+		w.moved() // whatever broke before, this page could be read
 		if page.Truncated {
 			w.truncated()
 		}
@@ -33,10 +39,14 @@ func (w *worker) poll(ctx context.Context, session Session) error {
 		if err := w.commit(ctx, events); err != nil {
 			return err
 		}
+		wait := w.between(&page)
 		if page.HasMore && w.cursor != before {
-			continue
+			if len(page.Events) > 0 {
+				continue
+			}
+			wait = minPoll // more that is nothing must not keep anybody busy
 		}
-		t := time.NewTimer(w.between(&page))
+		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			t.Stop()

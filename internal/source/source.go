@@ -58,6 +58,7 @@ const requestTimeout = time.Minute
 type Source struct {
 	Name      string // unlike that of any other source
 	Server    string // what people are shown: a URL or a program
+	Origin    string // the server, whose cursors are no other's; only its hash is kept
 	Dialer    Dialer
 	Event     string          // the event type's name
 	Arguments json.RawMessage // a JSON object with its keys sorted; nil for none

@@ -20,11 +20,12 @@ const (
 	Polling    State = "polling"
 	BackingOff State = "backingOff" // it is tried again, through retryBackoffMs
 	Ended      State = "ended"      // the server refused it: people must look
+	Stuck      State = "stuck"      // what the server sends next breaks each connection: people must look. It is tried again
 )
 
 // number is the state as attend_source_state has it.
 func (s State) number() float64 {
-	for i, state := range []State{Elsewhere, Connecting, Streaming, Polling, BackingOff, Ended} {
+	for i, state := range []State{Elsewhere, Connecting, Streaming, Polling, BackingOff, Ended, Stuck} {
 		if s == state {
 			return float64(i)
 		}
@@ -129,7 +130,7 @@ func newMetrics(reg prometheus.Registerer, feeds func() []*feed) (*metrics, erro
 			Help: "Trouble with sources of events, by kind. A source goes on by itself after all of them but refused.",
 		}, []string{"source", "kind"}),
 		desc: prometheus.NewDesc("attend_source_state",
-			"What a source of events is doing: 0 runs elsewhere, 1 connecting, 2 streaming, 3 polling, 4 backing off, 5 ended (the server refused it).",
+			"What a source of events is doing: 0 runs elsewhere, 1 connecting, 2 streaming, 3 polling, 4 backing off, 5 ended (the server refused it), 6 stuck (what it sends next breaks the connection).",
 			[]string{"source"}, nil),
 		feeds: feeds,
 	}

@@ -21,16 +21,16 @@ func NewProgram(spec program.Spec, version string) Dialer {
 	var last atomic.Pointer[program.Tail]
 	return &server{
 		version: version,
-		open: func() (mcp.Transport, func()) {
+		open: func() *way {
 			ctx, cancel := context.WithCancel(context.Background())
 			cmd := spec.Cmd(ctx)
 			tail := spec.Tail()
 			last.Store(tail)
 			cmd.Stderr = tail
-			return &mcp.CommandTransport{Command: cmd, TerminateDuration: endWithin}, func() {
+			return &way{Transport: &mcp.CommandTransport{Command: cmd, TerminateDuration: endWithin}, closes: func() {
 				cancel()
 				program.End(cmd)
-			}
+			}}
 		},
 		hide: spec.Redact,
 		said: func() string { return last.Load().String() },

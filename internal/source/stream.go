@@ -24,7 +24,9 @@ func (w *worker) stream(ctx context.Context, session Session) error {
 	}()
 	idle := time.NewTimer(w.f.IdleTimeout)
 	defer idle.Stop()
+	var late <-chan time.Time
 	var why error
+	w.active = time.Time{}
 	for {
 		batch, flooded := in.take()
 		switch {
@@ -34,6 +36,7 @@ func (w *worker) stream(ctx context.Context, session Session) error {
 			if err := w.hear(ctx, batch); err != nil {
 				return err
 			}
+			late = w.later()
 			continue
 		case ended:
 			return w.streamOver(ctx, why)
@@ -42,6 +45,11 @@ func (w *worker) stream(ctx context.Context, session Session) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-in.came:
+		case <-late:
+			if err := w.commit(ctx, nil); err != nil {
+				return err
+			}
+			late = w.later()
 		case why = <-over:
 			ended = true // what was heard before is still in the inbox
 		case <-idle.C:
@@ -61,9 +69,28 @@ func (w *worker) streamOver(ctx context.Context, err error) error {
 		return ctx.Err()
 	case err == nil:
 		return breaks(kindStream, "the server has ended the stream")
-	default:
-		return ofServer("events/stream", err)
 	}
+	why := ofServer("events/stream", err)
+	if w.active.IsZero() {
+		return why
+	}
+	if time.Since(w.active) >= steady {
+		w.moved()
+	}
+	if why.kind == kindConnection && !errors.Is(err, ErrClosed) && w.tries == 0 {
+		why.remedy = reopen // it was cut: that is no reason to stay away
+		w.tries++
+	}
+	return why
+}
+
+// later comes when it is time to store what was too soon to be stored, nil when
+// there is nothing.
+func (w *worker) later() <-chan time.Time {
+	if !w.behind() || w.gap && w.f.ScopeOf != nil { // such a gap waits for events
+		return nil
+	}
+	return time.After(minPoll)
 }
 
 // hear takes in what a stream has brought, in order: one commit, but for gaps
@@ -76,6 +103,7 @@ func (w *worker) hear(ctx context.Context, batch []Notification) error {
 		switch n.Kind {
 		case "active":
 			w.works(Streaming, ModeStream)
+			w.active = time.Now()
 			if truncates(n.Params) {
 				if err := w.commit(ctx, events); err != nil {
 					return err
@@ -131,5 +159,5 @@ func troubleOf(params json.RawMessage) error {
 	if err := json.Unmarshal(params, &p); err != nil {
 		return errors.New("the server does not say what")
 	}
-	return &ServerError{Code: p.Error.Code, Message: clip(p.Error.Message)}
+	return &ServerError{Code: p.Error.Code, Message: p.Error.Message}
 }

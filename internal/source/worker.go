@@ -2,11 +2,11 @@ package source
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"attend/internal/engine"
 	"attend/internal/store"
@@ -33,15 +33,24 @@ type worker struct {
 
 	lost map[string]bool // scopes that were told of the last gap, where data makes scopes; nil without a gap
 	gap  bool            // a gap is to be told with the next commit
+	bare time.Time       // when a gap was last told, if no event came since
 
+	pace   *rate.Limiter        // of commits without events
 	warned map[string]time.Time // when trouble of a kind was last logged
 
-	tries  int // since the server last did what it was asked for
-	stalls int // since something was last stored
+	active time.Time // when the stream was last said to be active; zero before
+
+	tries  int   // since the server last brought the source on
+	broken int   // sessions that broke, since then
+	stalls int   // since something was last stored
+	own    *link // a session of its own, while the one that is shared breaks with what comes next
 }
 
 func newWorker(s *Service, f *feed, fence store.Fence) *worker {
-	return &worker{s: s, f: f, fence: fence, gone: make(chan struct{}), warned: make(map[string]time.Time)}
+	return &worker{
+		s: s, f: f, fence: fence, gone: make(chan struct{}), warned: make(map[string]time.Time),
+		pace: rate.NewLimiter(rate.Every(minPoll), bareBurst),
+	}
 }
 
 // over reports whether the worker has ended.
@@ -61,6 +70,7 @@ func (w *worker) run(ctx context.Context) {
 	defer w.s.nudge()
 	w.f.link.enter()
 	defer w.f.link.leave()
+	defer w.share()
 	for ctx.Err() == nil {
 		err := w.subscribe(ctx)
 		if ctx.Err() != nil || errors.Is(err, store.ErrFenced) {
@@ -89,7 +99,7 @@ func (w *worker) end(why *fault) {
 	w.trouble(why.kind, why)
 	w.f.board.enter(Ended, w.s.now())
 	w.s.log.Error("a source has ended: its server refuses the subscription; mend the cause and reload the configuration",
-		"source", w.f.Name, "server", w.f.Server, "event", w.f.Event, "error", why)
+		"source", w.f.Name, "server", w.f.Server, "event", w.f.Event, "error", w.words(why))
 }
 
 // pause tells of a fault, and how long to rest after it.
@@ -98,7 +108,7 @@ func (w *worker) pause(why *fault) time.Duration {
 	now := w.s.now()
 	if why.remedy == reopen {
 		w.f.board.enter(Connecting, now)
-		w.s.log.Warn("a source opens its stream again", "source", w.f.Name, "why", why.kind, "error", why, "in", reopenAfter)
+		w.s.log.Warn("a source opens its stream again", "source", w.f.Name, "why", why.kind, "error", w.words(why), "in", reopenAfter)
 		return reopenAfter
 	}
 	count := &w.tries
@@ -107,12 +117,16 @@ func (w *worker) pause(why *fault) time.Duration {
 	}
 	*count++
 	rest := w.rung(*count)
-	w.f.board.enter(BackingOff, now)
+	state := BackingOff
+	if w.broken >= stuckAfter {
+		state = Stuck
+	}
+	w.f.board.enter(state, now)
 	w.f.board.change(func(s *Status) {
 		s.RetryAt = now + engine.Time(rest.Milliseconds())
 		s.Counts.Retries++
 	})
-	w.s.log.Warn("retrying", "stage", "source", "source", w.f.Name, "why", why.kind, "error", why, "attempt", *count, "in", rest)
+	w.s.log.Warn("retrying", "stage", "source", "source", w.f.Name, "why", why.kind, "error", w.words(why), "attempt", *count, "in", rest)
 	return rest
 }
 
@@ -133,9 +147,13 @@ func (w *worker) rung(failures int) time.Duration {
 // trouble counts and shows what went wrong.
 func (w *worker) trouble(kind string, err error) {
 	w.s.metrics.errors.WithLabelValues(w.f.Name, kind).Inc()
-	now := w.s.now()
-	w.f.board.change(func(s *Status) { s.LastError = &Trouble{kind, err.Error(), now} })
+	now, text := w.s.now(), w.words(err)
+	w.f.board.change(func(s *Status) { s.LastError = &Trouble{kind, text, now} })
 }
+
+// words are an error as people are shown it. A server may have repeated in it
+// what it was asked with, the token and the query of its address among that.
+func (w *worker) words(err error) string { return clip(w.f.Dialer.Redact(err.Error()), maxWords) }
 
 // warnEvery is how often trouble is logged that is counted each time.
 const warnEvery = 10 * time.Second
@@ -143,12 +161,19 @@ const warnEvery = 10 * time.Second
 // warn tells of trouble in spite of which the source goes on.
 func (w *worker) warn(kind string, err error) {
 	w.trouble(kind, err)
-	now := time.Now()
-	if last, told := w.warned[kind]; told && now.Sub(last) < warnEvery {
-		return
+	if w.seldom(kind) {
+		w.s.log.Warn("trouble with a source, which goes on", "source", w.f.Name, "server", w.f.Server, "kind", kind, "error", w.words(err))
 	}
-	w.warned[kind] = now
-	w.s.log.Warn("trouble with a source, which goes on", "source", w.f.Name, "server", w.f.Server, "kind", kind, "error", err)
+}
+
+// seldom reports whether it is time to log something again.
+func (w *worker) seldom(what string) bool {
+	now := time.Now()
+	if last, told := w.warned[what]; told && now.Sub(last) < warnEvery {
+		return false
+	}
+	w.warned[what] = now
+	return true
 }
 
 // unrouted tells of a notification that belongs to no stream.
@@ -164,7 +189,8 @@ func (w *worker) subscribe(ctx context.Context) error {
 	if err := w.load(ctx); err != nil {
 		return err
 	}
-	session, err := w.f.link.get(ctx, w.unrouted)
+	way := w.way()
+	session, err := way.get(ctx, w.unrouted)
 	if err != nil {
 		return ofServer("connect to "+w.f.Server, err)
 	}
@@ -180,7 +206,8 @@ func (w *worker) subscribe(ctx context.Context) error {
 		err = w.poll(ctx, session)
 	}
 	if errors.Is(err, ErrClosed) {
-		w.f.link.drop(session)
+		way.drop(session)
+		w.breaks()
 	}
 	return err
 }
@@ -197,11 +224,11 @@ func (w *worker) choose(ctx context.Context, session Session) (polls bool, err e
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	types, err := session.List(ctx)
+	found, err := session.Find(ctx, w.f.Event)
 	if err != nil {
 		return false, ofServer("events/list", err)
 	}
-	return !pushes(types, w.f.Event), nil
+	return !found.pushes(), nil
 }
 
 // unsupported reports whether the server has answered that it does not stream
@@ -219,44 +246,9 @@ func (w *worker) request() Request {
 	}
 }
 
-// works notes that the server did what it was asked for.
+// works notes that the server did what it was asked for. What that means for the
+// next failure is for whoever calls.
 func (w *worker) works(state State, mode Mode) {
-	w.tries = 0
 	w.f.board.enter(state, w.s.now())
 	w.f.board.change(func(s *Status) { s.Mode = mode })
-}
-
-// row is a source's cursor in the store.
-type row struct {
-	Format int         `json:"format"`
-	Cursor string      `json:"cursor"`
-	At     engine.Time `json:"at"` // when it was written
-}
-
-const rowFormat = 1
-
-// maxCursor bounds a server's cursor, in bytes.
-const maxCursor = 64 << 10
-
-// load reads the committed cursor.
-func (w *worker) load(ctx context.Context) error {
-	w.stored, w.cursor, w.gap = "", "", false
-	b, err := w.s.opt.Rows.Row(ctx, store.SpaceSource, w.f.key)
-	if errors.Is(err, store.ErrNotFound) {
-		w.f.board.change(func(s *Status) { s.Cursor = false })
-		return nil
-	}
-	if err != nil {
-		return store.Describe("read the cursor of a source", err)
-	}
-	var r row
-	if err := json.Unmarshal(b, &r); err != nil {
-		return fmt.Errorf("read the cursor of a source: %w", err)
-	}
-	if r.Format > rowFormat {
-		return fmt.Errorf("the cursor of a source has format %d, and this binary reads up to %d: use a newer version", r.Format, rowFormat)
-	}
-	w.stored, w.cursor = r.Cursor, r.Cursor
-	w.f.board.change(func(s *Status) { s.Cursor = r.Cursor != "" })
-	return nil
 }

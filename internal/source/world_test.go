@@ -70,7 +70,7 @@ func inBubble(t *testing.T, test func(w *world)) {
 		}
 		w := &world{
 			t: t, policy: policy, rows: make(map[string][]byte), ids: make(map[string]bool), fence: store.Fence{Shard: -1, Token: 1},
-			source: Source{Name: "ci", Server: "https://ci.example.com/mcp", Event: "x", Scope: "s"},
+			source: Source{Name: "ci", Server: "https://ci.example.com/mcp", Origin: "ci", Event: "x", Scope: "s"},
 			list:   func() ([]EventType, error) { return []EventType{{Name: "x", Delivery: []string{"poll", "push"}}}, nil },
 			stream: silent, dial: func() error { return nil },
 			poll: func(context.Context, Request) (Page, error) { return Page{}, nil },
@@ -142,6 +142,9 @@ func (w *world) Dial(_ context.Context, _ func()) (Session, error) {
 	return &fakeSession{w}, nil
 }
 
+// Redact implements Dialer.
+func (w *world) Redact(text string) string { return strings.ReplaceAll(text, theToken, "[hidden]") }
+
 type fakeSession struct{ w *world }
 
 func (s *fakeSession) note(what string, r *Request) {
@@ -157,10 +160,16 @@ func (s *fakeSession) note(what string, r *Request) {
 	s.w.asked = append(s.w.asked, what)
 }
 
-// List implements Session.
-func (s *fakeSession) List(context.Context) ([]EventType, error) {
+// Find implements Session.
+func (s *fakeSession) Find(_ context.Context, name string) (EventType, error) {
 	s.note("list", nil)
-	return s.w.list()
+	types, err := s.w.list()
+	for _, t := range types {
+		if t.Name == name {
+			return t, err
+		}
+	}
+	return EventType{}, err
 }
 
 // Poll implements Session.
