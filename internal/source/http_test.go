@@ -125,6 +125,24 @@ func TestHTTP_ErrorsHoldNoSecret(t *testing.T) {
 	}
 }
 
+// A server may repeat the address, its query, a value of it or the token.
+func TestHTTP_RedactsWhatItWasAskedWith(t *testing.T) {
+	d, err := NewHTTP("http://127.0.0.1:1/mcp?key=a%2Bsecret&on=1&plain=visible", theToken, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"at http://127.0.0.1:1/mcp?key=a%2Bsecret&on=1&plain=visible": "at http://127.0.0.1:1/mcp",
+		"at /mcp?key=a%2Bsecret&on=1&plain=visible":                   "at /mcp?[hidden]",
+		"key a%2Bsecret, or a+secret":                                 "key [hidden], or [hidden]",
+		"Bearer " + theToken + " visible 1":                           "Bearer [hidden] [hidden] 1",
+	} {
+		if got := d.Redact(text); got != want {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
 func TestHTTP_RefusesWhatIsNoAddress(t *testing.T) {
 	for _, address := range []string{"", "ci.example.com", "ftp://ci.example.com", "http://"} {
 		if _, err := NewHTTP(address, "", "test"); err == nil {

@@ -25,6 +25,7 @@ import (
 type world struct {
 	t       *testing.T
 	source  Source
+	others  []Source // of the same server
 	policy  *engine.Policy
 	service *Service
 	log     bytes.Buffer
@@ -97,7 +98,7 @@ func (w *world) start() {
 	w.source.Dialer = w
 	var err error
 	w.service, err = New(Options{
-		Sources: []Source{w.source}, Rows: w, Intake: w, Policy: func() *engine.Policy { return w.policy },
+		Sources: append([]Source{w.source}, w.others...), Rows: w, Intake: w, Policy: func() *engine.Policy { return w.policy },
 		Fence: func(int) (store.Fence, bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
