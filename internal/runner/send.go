@@ -163,8 +163,10 @@ func failureOf(a *arrival) engine.Failed {
 // breakOffDeliveries ends the deliveries of scopes that are another's now. What
 // they bring is dropped, and who takes over waits until their time is over.
 func (r *Runner) breakOffDeliveries(s *scope) {
-	for lane := range len(engine.LaneNames()) {
-		r.letGoDelivery(s, lane)
+	if of := r.sends.of[s]; of != nil {
+		for lane := range of {
+			r.letGoDelivery(s, lane)
+		}
 	}
 }
 
