@@ -123,6 +123,24 @@ func (c *composed) Judge(ctx context.Context, in *Input) (Reply, error) {
 	return Reply{}, a.end(a.failure())
 }
 
+// Held implements Gate: nobody who might be asked about a window can be asked.
+// Conditions may look at facts, so that whose turn it is is not known yet.
+func (c *composed) Held() *Error {
+	var a attempt
+	for i := range c.entries {
+		e := &c.entries[i]
+		held := HeldBy(e.Judge)
+		if held == nil {
+			return nil
+		}
+		a.failures = append(a.failures, failed{e.Name, held})
+		if e.When == nil && !e.OnErrorNext {
+			break
+		}
+	}
+	return a.failure()
+}
+
 // turns are the judges whose condition holds. A condition looks at the window
 // alone, so that all are known before the first is asked.
 func (c *composed) turns(in *Input, a *attempt) []*Entry {

@@ -19,6 +19,22 @@ type Judge interface {
 	Judge(ctx context.Context, in *Input) (Reply, error)
 }
 
+// Gate is a Judge that can tell beforehand that a call would be held, so that
+// nothing is fetched for it and nothing is written down.
+type Gate interface {
+	// Held is the error, of class Held, that a call made now would end with,
+	// whatever its window is. nil says that it may be made.
+	Held() *Error
+}
+
+// HeldBy is what a judge's gate tells; a judge without one holds nothing.
+func HeldBy(j Judge) *Error {
+	if g, ok := j.(Gate); ok {
+		return g.Held()
+	}
+	return nil
+}
+
 // Func makes a plain function a judge.
 type Func func(ctx context.Context, in *Input) (Reply, error)
 

@@ -88,6 +88,9 @@ type limited struct {
 	day     int64 // that calls and tokens are of, since 1970
 	calls   int
 	tokens  int64
+	chosen  time.Time     // until when nobody but the call that Held let through makes the probe
+	back    time.Time     // when the last of those that were turned away may come back
+	took    time.Duration // of the last call
 }
 
 // Judge implements Judge.
@@ -104,9 +107,29 @@ func (l *limited) Judge(ctx context.Context, in *Input) (Reply, error) {
 	if held != nil {
 		return Reply{}, held // what became of the calls before it
 	}
+	began := l.now()
 	reply, err := l.judge.Judge(ctx, in)
-	l.done(ctx, p, reply.Calls, err)
+	l.done(ctx, p, l.now().Sub(began), reply.Calls, err)
 	return reply, err
+}
+
+// Held implements Gate. Of many who ask when a pause is over one is let through,
+// to be the probe.
+func (l *limited) Held() *Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	why, wait := l.check()
+	if now := l.now(); why == "" && l.breaker.open {
+		if now.Before(l.chosen) {
+			why, wait = whyProbe, l.chosen.Sub(now)
+		} else {
+			l.chosen = now.Add(maxBehind)
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return l.hold(why, wait)
 }
 
 // queue waits for a place and for a turn within the rate, for half of the
@@ -167,7 +190,28 @@ func (l *limited) gaveUp(ctx context.Context, why string, wait time.Duration) er
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for the judge: %w", ctx.Err())
 	}
-	return l.hold(why, wait)
+	return l.hold(why, l.turnAway(why, wait))
+}
+
+// turnAway spreads those that are turned away over the time in which there may
+// be room for them: one that came back with all the others would find none.
+func (l *limited) turnAway(why string, wait time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	each := l.took / time.Duration(max(l.limits.Concurrency, 1))
+	if why == whyRate {
+		each = time.Duration(float64(time.Second) / l.limits.PerSecond)
+	}
+	now := l.now()
+	at := now.Add(wait)
+	if next := l.back.Add(each); next.After(at) {
+		at = next
+	}
+	if most := now.Add(max(wait, maxPause)); at.After(most) {
+		at = most
+	}
+	l.back = at
+	return at.Sub(now)
 }
 
 // refuse tells of what makes waiting idle.
@@ -211,7 +255,7 @@ func (l *limited) check() (why string, wait time.Duration) {
 }
 
 // done counts what a call took, and what it tells about the judge.
-func (l *limited) done(ctx context.Context, p pass, calls []engine.Exchange, err error) {
+func (l *limited) done(ctx context.Context, p pass, took time.Duration, calls []engine.Exchange, err error) {
 	var failed *Error
 	if err != nil && !errors.As(err, &failed) {
 		failed = &Error{Class: Transient}
@@ -222,6 +266,7 @@ func (l *limited) done(ctx context.Context, p pass, calls []engine.Exchange, err
 	found, asked := learn(failed, errors.Is(ctx.Err(), context.Canceled))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.took = took
 	l.calls += max(0, len(calls)-1) // one was counted as it began
 	for i := range calls {
 		l.tokens += calls[i].InputTokens + calls[i].OutputTokens

@@ -47,6 +47,9 @@ func (n *named) Judge(ctx context.Context, in *Input) (Reply, error) {
 	return reply, nil
 }
 
+// Held implements Gate.
+func (n *named) Held() *Error { return HeldBy(n.judge) }
+
 // failure makes any error an *Error of this judge, with an exchange that tells
 // of it.
 func (n *named) failure(ctx context.Context, err error, took time.Duration) *Error {

@@ -140,7 +140,7 @@ func (r *Runner) arm(s *scope) {
 func (s *scope) windowsAt() (at engine.Time, ok bool) {
 	slot, pending := s.state.Slot, len(s.state.Pending) > 0
 	if s.call != nil && !pending {
-		return 0, false
+		return s.call.held, s.call.held > 0
 	}
 	at, ok = s.state.WindowsAt()
 	return at, ok && (slot == nil && !pending || slot != nil && slot.Phase == engine.PhaseBackoff)

@@ -15,11 +15,13 @@ type call struct {
 	window   string
 	attempt  int
 	extra    bool
-	waiting  bool      // it stands in line for a place
-	seated   bool      // it has one
-	asks     *Asks     // who is asked; nil while it has no place
-	gathered *gathered // what the hooks brought; nil while it is out
-	begun    bool      // its start is on its way into the log
+	waiting  bool        // it stands in line for a place
+	seated   bool        // it has one
+	asks     *Asks       // who is asked; nil while it has no place
+	held     engine.Time // nobody can be asked before; 0 where that is not known
+	told     bool        // a trace tells that it is held
+	gathered *gathered   // what the hooks brought; nil while it is out
+	begun    bool        // its start is on its way into the log
 	running  bool
 	cancel   context.CancelFunc // of what runs
 	result   *outcome
@@ -62,7 +64,7 @@ func (r *Runner) judging(ctx context.Context, s *scope, now engine.Time) []engin
 		r.run(ctx, s, c, now)
 		return nil
 	case !calling && s.state.CallDue(now):
-		return r.begin(ctx, s)
+		return r.begin(ctx, s, now)
 	}
 	return nil
 }

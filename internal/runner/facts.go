@@ -54,7 +54,7 @@ func (t *hookTrace) log(log *slog.Logger, scope, window string) {
 // begin starts the judge call that is due, once it has a place and what the
 // hooks bring is in. Nothing stands in the log before: a fetch that a crash ends
 // is made again.
-func (r *Runner) begin(ctx context.Context, s *scope) []engine.Step {
+func (r *Runner) begin(ctx context.Context, s *scope, now engine.Time) []engine.Step {
 	start := s.state.StartCall(r.rules, r.judgeName())
 	next := &call{window: start.Window, attempt: start.Call.Attempt, extra: start.Call.Extra}
 	switch c := s.call; {
@@ -63,6 +63,9 @@ func (r *Runner) begin(ctx context.Context, s *scope) []engine.Step {
 	case c == nil || c.window != next.window || c.attempt != next.attempt || c.extra != next.extra:
 		r.endCall(s)
 		s.call = next
+	}
+	if steps, held := r.hold(s, now); held {
+		return steps
 	}
 	if !r.seat(s) || !r.gather(ctx, s) {
 		return nil
