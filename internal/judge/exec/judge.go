@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
@@ -30,7 +31,7 @@ func Judge(e Endpoint) judge.Judge {
 		}
 		a, err := parse(raw, in)
 		if err != nil {
-			malformed := &judge.Error{Class: judge.Malformed, Message: err.Error(), Status: x.Status, RequestID: x.RequestID}
+			malformed := &judge.Error{Class: judge.Malformed, Message: err.Error(), Status: x.Status, RequestID: x.RequestID, RetryAfter: time.Duration(x.RetryAfterMs) * time.Millisecond}
 			wire.Fail(&x, malformed)
 			return judge.Reply{}, failed(malformed, &x)
 		}

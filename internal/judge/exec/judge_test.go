@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -85,6 +86,16 @@ func TestJudge_AWindowThatIsTooLongIsCut(t *testing.T) {
 	reply, err := Judge(e).Judge(t.Context(), in)
 	if err != nil || reply.Calls[0].Cut == 0 || len(reply.Calls[0].Prompt) > 64<<10 {
 		t.Errorf("%v: cut %d, a prompt of %d bytes on the record", err, reply.Calls[0].Cut, len(reply.Calls[0].Prompt))
+	}
+}
+
+func TestJudge_MalformedCarriesRetryAfter(t *testing.T) {
+	_, err := Judge(serve(t, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		w.Header().Set("Retry-After", "7")
+		_, _ = w.Write([]byte("{}"))
+	})).Judge(t.Context(), input())
+	if e, _ := exchange(t, err); e.Class != judge.Malformed || e.RetryAfter != 7*time.Second {
+		t.Errorf("got %+v", e)
 	}
 }
 

@@ -12,7 +12,11 @@ import (
 // choice is set: what is asked for is a classification (seed, "llmJudge").
 type anthropic struct{}
 
-const anthropicMaxTokens = 1024
+// What an answer may take: that of a window, and what each question adds.
+const (
+	anthropicTokens           = 1024
+	anthropicTokensAPredicate = 16
+)
 
 func (anthropic) base() string         { return "https://api.anthropic.com/v1" }
 func (anthropic) version() string      { return "v1" }
@@ -27,7 +31,7 @@ func (anthropic) header(k string) http.Header {
 
 // limits: a request with more than 20 images has a smaller side.
 func (anthropic) limits() limits {
-	return limits{types: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}, bytes: 10 << 20, side: 8000, many: 20, sideOfMany: 2000, request: 24 << 20, animated: true}
+	return limits{types: []string{"image/png", "image/jpeg", "image/gif", "image/webp"}, bytes: 10_000_000, side: 8000, many: 20, sideOfMany: 2000, request: 24 << 20, animated: true}
 }
 
 func (anthropic) request(model string, q *question) object {
@@ -38,7 +42,7 @@ func (anthropic) request(model string, q *question) object {
 	}
 	return object{
 		{"model", model},
-		{"max_tokens", anthropicMaxTokens},
+		{"max_tokens", anthropicTokens + anthropicTokensAPredicate*q.predicates},
 		{"system", q.system},
 		{"messages", []object{{{"role", "user"}, {"content", content}}}},
 		{"output_config", object{{"effort", "low"}, {"format", object{{"type", "json_schema"}, {"schema", q.schema}}}}},
@@ -76,7 +80,7 @@ func (anthropic) answer(body []byte) (said, *judge.Error) {
 	case "max_tokens":
 		return s, malformed("the model's answer was cut off")
 	case "model_context_window_exceeded":
-		return s, &judge.Error{Class: judge.Permanent, Message: "the request fills the model's context: choose another model or a smaller maxBytes"}
+		return s, &judge.Error{Class: judge.Permanent, Message: "the request fills the model's context: choose a model that takes more"}
 	default:
 		return s, malformed("the model did not end its answer")
 	}

@@ -61,7 +61,7 @@ func TestImages_Limits(t *testing.T) {
 			picture(t, "image/gif", 10, 10, 1), picture(t, "image/gif", 10, 10, 2),
 		}
 	}
-	large := padded(t, picture(t, "image/png", 10, 10, 0), 10<<20+1)
+	large := padded(t, picture(t, "image/png", 10, 10, 0), 10_000_001)
 	few, many := []judge.Image{picture(t, "image/png", 2001, 1, 0)}, slices.Repeat([]judge.Image{picture(t, "image/png", 1, 2001, 0)}, 21)
 	for _, c := range []struct {
 		name   string
@@ -74,7 +74,8 @@ func TestImages_Limits(t *testing.T) {
 		{"types", OpenAI, all(), 4, "5: a GIF that moves is not taken"},
 		{"types", Chat, all(), 4, "5: a GIF that moves is not taken"},
 		{"types", Gemini, all(), 3, "4: image/gif is not taken; 5: image/gif is not taken"},
-		{"10 MB", Anthropic, []judge.Image{large}, 0, "1: 10485761 bytes are more than 10485760"},
+		{"10 MB", Anthropic, []judge.Image{large}, 0, "1: 10000001 bytes are more than 10000000"},
+		{"10 MB, and no more", Anthropic, []judge.Image{padded(t, picture(t, "image/png", 10, 10, 0), 10_000_000)}, 1, ""},
 		{"10 MB elsewhere", OpenAI, []judge.Image{large}, 1, ""},
 		{"8000 px", Anthropic, []judge.Image{picture(t, "image/png", 8000, 1, 0), picture(t, "image/png", 8001, 1, 0)}, 1, "2: 8001 × 1 pixels are more than 8000 a side"},
 		{"2000 px of few", Anthropic, few, 1, ""},

@@ -165,7 +165,7 @@ func (m *model) read(resp *wire.Response, in *judge.Input, x *engine.Exchange) (
 		a, err = parse(said.text, in)
 	}
 	if err != nil {
-		err.Status, err.RequestID = resp.Status, resp.RequestID
+		err.Status, err.RequestID, err.RetryAfter = resp.Status, resp.RequestID, resp.RetryAfter
 		wire.Fail(x, err)
 		return engine.Answer{}, err
 	}
@@ -210,9 +210,10 @@ func (m *model) question(in *judge.Input) (q *question, cut int, err error) {
 	doc := judge.Render(&data, m.MaxBytes)
 	marker := judge.Fence(m.Secret, in.Window.ID)
 	q = &question{
-		system: system(m.System, in, m.Criteria, marker),
-		prompt: prompt(in, judge.Enclose(marker, doc.JSON)),
-		schema: answerSchema(in),
+		system:     system(m.System, in, m.Criteria, marker),
+		prompt:     prompt(in, judge.Enclose(marker, doc.JSON)),
+		schema:     answerSchema(in),
+		predicates: len(in.Predicates),
 	}
 	if !m.NoImages {
 		q.pictures, q.dropped = m.dialect.limits().choose(in.Images)
@@ -222,9 +223,10 @@ func (m *model) question(in *judge.Input) (q *question, cut int, err error) {
 
 // question is what every API is asked, in its own words.
 type question struct {
-	system   string
-	prompt   string
-	schema   object
-	pictures []judge.Picture
-	dropped  []string // why images are not among the pictures
+	system     string
+	prompt     string
+	schema     object
+	predicates int
+	pictures   []judge.Picture
+	dropped    []string // why images are not among the pictures
 }

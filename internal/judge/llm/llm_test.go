@@ -229,6 +229,22 @@ func TestJudge_Cut(t *testing.T) {
 	}
 }
 
+// An answer to as many questions as may be asked has room.
+func TestJudge_RoomForTheAnswer(t *testing.T) {
+	host := say(t, judgetest.Said{Text: good})
+	in := input()
+	in.Predicates = nil
+	for i := range 199 {
+		in.Predicates = append(in.Predicates, engine.Predicate{Name: fmt.Sprint(i), Question: "?"})
+	}
+	if _, err := judgeOf(t, Anthropic, host, nil).Judge(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if body := host.Asked()[0].Body; !bytes.Contains(body, []byte(`"max_tokens":4208`)) {
+		t.Errorf("asked %.120s, want 1024 tokens and 16 for each question", body)
+	}
+}
+
 func TestJudge_PredicateTwice(t *testing.T) {
 	in := input()
 	in.Predicates[1].Name = "asked"

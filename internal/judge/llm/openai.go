@@ -80,9 +80,9 @@ func (openai) answer(body []byte) (said, *judge.Error) {
 	case a.Status == "completed":
 		s.text = text.String()
 		return s, nil
-	case a.Incomplete.Reason == "content_filter":
-		return s, refused("a filter held the model's answer back")
-	case a.Status == "incomplete":
+	case a.Status == "incomplete" && a.Incomplete.Reason == "content_filter":
+		return s, malformed("a filter cut the model's answer off")
+	case a.Status == "incomplete": // for whatever reason, it is tried again (seed, "llmJudge")
 		return s, malformed("the model's answer was cut off")
 	case a.Status == "failed":
 		return s, &judge.Error{Class: judge.Transient, Message: "the model failed"}

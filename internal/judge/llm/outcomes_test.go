@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -63,7 +64,7 @@ func TestOutcomes_OpenAI(t *testing.T) {
 		{"refusal", judgetest.Said{Refusal: "I will not."}, judge.Refused, "refused to answer"},
 		{"incomplete", judgetest.Said{Text: good, Stop: "incomplete"}, judge.Malformed, "cut off"},
 		{"max_output_tokens", judgetest.Said{Text: good, Stop: "max_output_tokens"}, judge.Malformed, "cut off"},
-		{"content_filter", judgetest.Said{Text: good, Stop: "content_filter"}, judge.Refused, "held the model's answer back"},
+		{"content_filter", judgetest.Said{Text: good, Stop: "content_filter"}, judge.Malformed, "a filter cut the model's answer off"},
 		{"failed", judgetest.Said{Text: good, Stop: "failed"}, judge.Transient, "the model failed"},
 		{"in_progress", judgetest.Said{Text: good, Stop: "in_progress"}, judge.Malformed, "did not end"},
 		{"no message", judgetest.Said{Raw: []byte(`{"status":"completed","output":[{"type":"reasoning"}]}`)}, judge.Malformed, "is not one JSON object"},
@@ -106,6 +107,17 @@ func TestOutcomes_NoReasonToFinish(t *testing.T) {
 		reply, err := judgeOf(t, api, say(t, judgetest.Said{Raw: []byte(raw)}), nil).Judge(t.Context(), input())
 		if err != nil || reply.Answer.Route != engine.Skip || reply.Judge.Model != "model-1" {
 			t.Errorf("%s: got %+v, %v", api, reply, err)
+		}
+	}
+}
+
+// An error carries what the host said of the next call, whatever it is (seed,
+// "Errors from the hosted judges").
+func TestOutcomes_RetryAfter(t *testing.T) {
+	for _, api := range apis() {
+		host := say(t, judgetest.Said{Text: "no", Header: map[string]string{"retry-after": "3"}})
+		if e, x := fails(t, judgeOf(t, api, host, nil), input()); e.RetryAfter != 3*time.Second || x.RetryAfterMs != 3000 {
+			t.Errorf("%s: got %+v", api, e)
 		}
 	}
 }

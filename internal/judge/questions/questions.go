@@ -239,7 +239,7 @@ func (j *hosted) ask(ctx context.Context, a *asked, notes []string) (judge.Reply
 	if err != nil {
 		var e *judge.Error
 		if errors.As(err, &e) {
-			e.Status, e.RequestID = resp.Status, resp.RequestID
+			e.Status, e.RequestID, e.RetryAfter = resp.Status, resp.RequestID, resp.RetryAfter
 		}
 		wire.Fail(&x, err)
 		return judge.Reply{}, fail(&x, err, notes)

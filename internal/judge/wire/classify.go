@@ -47,9 +47,6 @@ func Classify(r *Response) *judge.Error {
 	if len(codes) > 0 {
 		e.Message += " [" + codes[0] + "]"
 	}
-	if e.Class == judge.Permanent {
-		e.RetryAfter = 0
-	}
 	return e
 }
 

@@ -124,7 +124,7 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 	switch {
 	case err != nil:
 		classed := failure(ctx, req.URL, err)
-		classed.Status, classed.RequestID = out.Status, out.RequestID
+		classed.Status, classed.RequestID, classed.RetryAfter = out.Status, out.RequestID, out.RetryAfter
 		return out, classed
 	case len(body) > most:
 		return out, malformed(&out, fmt.Sprintf("the answer is longer than %d bytes", most))
@@ -135,7 +135,7 @@ func (c *Client) Post(ctx context.Context, r Request) (Response, error) {
 }
 
 func malformed(r *Response, message string) *judge.Error {
-	return &judge.Error{Class: judge.Malformed, Message: message, Status: r.Status, RequestID: r.RequestID}
+	return &judge.Error{Class: judge.Malformed, Message: message, Status: r.Status, RequestID: r.RequestID, RetryAfter: r.RetryAfter}
 }
 
 // request checks what a configuration can get wrong, and says so without
