@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"attend/internal/engine"
 	"attend/internal/source"
@@ -117,30 +118,33 @@ func TestReload_AChangedJudgeTakesTheNextWindow(t *testing.T) {
 	}
 }
 
-// What a judge has spent today is not forgotten by reloads that leave it as it is.
+// What a judge has spent today is not forgotten by reloads that leave it as it is;
+// one that raises its budget is felt at once.
 func TestReload_AnUnchangedJudgeKeepsItsBudget(t *testing.T) {
 	one := newAsked(t, engine.Note)
 	close(one.release)
-	config := func(guidance string) string {
-		return fmt.Sprintf("floor: {}\nguidance: %s\njudge: {type: http, url: %q, dailyCalls: 1}\n", guidance, one.URL)
+	config := func(guidance string, calls int) string {
+		return fmt.Sprintf("floor: {}\nguidance: %s\njudge: {type: http, url: %q, dailyCalls: %d}\n", guidance, one.URL, calls)
 	}
-	d, file := withFile(t, config("first"))
+	d, file := withFile(t, config("first", 1))
 	d.ingest(`{"scope":"one","id":"1","name":"message.created"}`)
 	d.comesTo("one")
 	for i := range 3 {
-		reconfigure(t, file, adminToken+config(fmt.Sprint("other", i)))
+		reconfigure(t, file, adminToken+config(fmt.Sprint("other", i), 1))
 		d.reload()
 	}
 	d.ingest(`{"scope":"two","id":"1","name":"message.created"}`)
 	until(t, "the call is held", func() bool {
-		var s struct {
-			Judging *struct{ RetryAt *int64 }
-		}
-		d.ask(http.MethodGet, "/v1/scopes/two", "").want(http.StatusOK, &s)
-		return s.Judging != nil && s.Judging.RetryAt != nil
+		return d.metric(`attend_judge_held_total{judge="http",why="dailyCalls"}`) > 0
 	})
 	if n := len(one.asking); n != 1 {
 		t.Errorf("it was asked %d times", n)
+	}
+	reconfigure(t, file, adminToken+config("other2", 5))
+	began := time.Now()
+	d.reload()
+	if d.comesTo("two"); time.Since(began) > patience/2 {
+		t.Error("the window waits although the judge may be asked")
 	}
 }
 
@@ -180,7 +184,7 @@ func TestReload_Sources(t *testing.T) {
 	until(t, "its stream is closed", func() bool { return a.metric("attend_event_streams") == 0 })
 }
 
-// metric reads a metric without labels.
+// metric reads a metric, with its labels; one that is not there is 0.
 func (d *running) metric(name string) (value float64) {
 	d.t.Helper()
 	body := d.ask(http.MethodGet, "/metrics", "").body
@@ -189,7 +193,6 @@ func (d *running) metric(name string) (value float64) {
 			return value
 		}
 	}
-	d.t.Fatalf("there is no metric %s", name)
 	return 0
 }
 

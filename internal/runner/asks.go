@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"attend/internal/engine"
 	"attend/internal/judge"
@@ -22,6 +24,22 @@ type Asks struct {
 func (r *Runner) Reconfigure(a Asks) {
 	r.asks.Store(&a)
 	r.metrics.judges.Store(&a.Judges)
+}
+
+// askAgain looks at the windows that wait until a judge can be asked: after a
+// reload it may be another, or have a larger budget.
+func (r *Runner) askAgain() {
+	var held []*scope
+	for _, s := range r.mem.byName { //arch:sorted they are sorted below
+		if s.call != nil && s.call.held > 0 {
+			s.call.held = 0
+			held = append(held, s)
+		}
+	}
+	slices.SortFunc(held, func(a, b *scope) int { return cmp.Compare(a.name, b.name) })
+	for _, s := range held {
+		r.look(s)
+	}
 }
 
 // Reach waits until the fold has applied everything up to a position: a policy

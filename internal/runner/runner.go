@@ -310,6 +310,9 @@ func (r *Runner) applyToAll(rec *engine.Record) {
 	defer r.mu.Unlock()
 	r.rule(rec)
 	r.policy.Store(r.rules.Latest())
+	if rec.Step != nil && rec.Step.Kind == engine.StepReload {
+		r.askAgain()
+	}
 	r.applied.Store(int64(rec.Position))
 }
 
