@@ -1,6 +1,8 @@
 package hooks
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,5 +102,68 @@ func TestAlertmanager_WhatIsNoAlert(t *testing.T) {
 		if got := w.notify(body); got.Code != 422 || !strings.Contains(got.Body.String(), want) {
 			t.Errorf("%s: %d %s, want %s", body, got.Code, got.Body, want)
 		}
+	}
+}
+
+// What a group holds is told with each of its alerts, so that a notification must
+// not become a multiple of itself.
+func TestAlertmanager_ALargeGroupIsNotMultiplied(t *testing.T) {
+	one := func(i int) string {
+		return fmt.Sprintf(`{"status":"firing","startsAt":"2026-01-02T03:04:05Z","fingerprint":"%d"}`, i)
+	}
+	for _, alerts := range []int{1, 300, 5_000} {
+		all := make([]string, alerts)
+		for i := range all {
+			all[i] = one(i)
+		}
+		for _, end := range []string{"a", "b"} {
+			w := newWorld(t, alertsHook(""))
+			body := `{"groupKey":"` + strings.Repeat("k", 300_000) + end + `","groupLabels":{"alertname":"DiskFull","x":"` + strings.Repeat("é", 300_000) + `"},"receiver":"attend","alerts":[` + strings.Join(all, ",") + `]}`
+			w.notify(body).want(t, 200, "")
+			total := 0
+			for i := range w.taken {
+				total += len(w.taken[i].Data) + len(w.taken[i].Scope)
+			}
+			if most := 3*maxGroupMembers + len(body); len(w.taken) != alerts || total > most {
+				t.Errorf("%d alerts became %d events of %d bytes, want at most %d", alerts, len(w.taken), total, most)
+			}
+			var data struct {
+				Attend note `json:"_attend"`
+			}
+			if err := json.Unmarshal(w.taken[0].Data, &data); err != nil || !data.Attend.Cut || data.Attend.Bytes < 600_000 || data.Attend.Bytes > len(body) {
+				t.Errorf("the note is %+v: %v", data.Attend, err)
+			}
+			if scope := w.taken[0].Scope; len(scope) > maxScope {
+				t.Errorf("the scope has %d bytes", len(scope))
+			}
+		}
+	}
+}
+
+// A scope follows from the group, not from how many alerts a notification holds;
+// groups whose keys differ far behind stay apart.
+func TestAlertmanager_AScopeIsItsGroups(t *testing.T) {
+	const alert = `{"status":"firing","startsAt":"2026-01-02T03:04:05Z"}`
+	scope := func(key string, alerts int) string {
+		w := newWorld(t, alertsHook(""))
+		w.notify(`{"groupKey":"`+key+`","alerts":[`+alert+strings.Repeat(","+alert, alerts-1)+`]}`).want(t, 200, "")
+		return w.taken[0].Scope
+	}
+	key := strings.Repeat("k", 400)
+	if got := scope(key, 5_000); got != "alerts:"+key {
+		t.Errorf("the scope is %q", got)
+	}
+	long := strings.Repeat("k", 5000)
+	if scope(long+"a", 1) != scope(long+"a", 5_000) || scope(long+"a", 1) == scope(long+"b", 1) {
+		t.Error("the scopes of long keys are not those of their groups")
+	}
+}
+
+// Of many faults the first are told, and all are counted.
+func TestAlertmanager_ManyFaults(t *testing.T) {
+	w := newWorld(t, alertsHook(""))
+	got := w.notify(`{"alerts":[1`+strings.Repeat(",1", 9999)+`]}`).want(t, 422, "eventsRejected").Body.String()
+	if !strings.Contains(got, `"rejected":10000`) || strings.Count(got, "is no object") != maxFaults {
+		t.Errorf("%d faults: %.200s", strings.Count(got, "is no object"), got)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -25,7 +26,7 @@ type cloudevents struct{ scope scoper }
 
 // read implements the HTTP protocol binding: https://github.com/cloudevents/spec.
 func (c cloudevents) read(r *request) (*reading, *refusal) {
-	read := new(reading)
+	read := r.reading()
 	media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
 	switch {
 	case media == typeCloudEvents:
@@ -51,7 +52,7 @@ func (c cloudevents) read(r *request) (*reading, *refusal) {
 func (c cloudevents) structured(raw json.RawMessage, read *reading, number int) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil || members == nil {
-		read.faults = append(read.faults, Fault{number, "is no JSON object"})
+		read.fault(number, "is no JSON object")
 		return
 	}
 	data, err := structuredData(members)
@@ -61,10 +62,20 @@ func (c cloudevents) structured(raw json.RawMessage, read *reading, number int) 
 // binary takes the attributes from headers; the body is the data.
 func (c cloudevents) binary(r *request, read *reading) {
 	members := make(map[string]json.RawMessage)
-	for header, values := range r.header { //arch:sorted into a map again
+	var wrong []string
+	for header, values := range r.header { //arch:sorted into a map again, and sorted
 		if name, is := strings.CutPrefix(strings.ToLower(header), "ce-"); is {
-			members[name] = encode(decodeHeader(values[0]))
+			text, ok := decodeHeader(values[0])
+			if !ok {
+				wrong = append(wrong, "ce-"+name)
+			}
+			members[name] = encode(text)
 		}
+	}
+	var err error
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		err = fmt.Errorf("%s is not UTF-8 once it is percent-decoded", line(strings.Join(wrong, ", "), maxTitle))
 	}
 	media := r.header.Get("Content-Type")
 	members["datacontenttype"] = encode(media)
@@ -72,23 +83,66 @@ func (c cloudevents) binary(r *request, read *reading) {
 	if len(r.body) > 0 {
 		data = dataOf(r.body, media)
 	}
-	c.add(members, data, nil, read, 1)
+	c.add(members, data, err, read, 1)
 }
 
-// decodeHeader undoes percent-encoding, which is how anything beyond ASCII gets
-// into a header.
-func decodeHeader(value string) string {
-	if text, err := url.PathUnescape(value); err == nil {
-		value = text
+// decodeHeader returns an attribute's text as the HTTP binding has it (3.1.3.2):
+// quoted strings are opened, then percent-encoding is undone, once. A percent sign
+// that encodes nothing stands for itself. It is not ok where that is not UTF-8.
+func decodeHeader(value string) (text string, ok bool) {
+	plain := unquote(value)
+	b := make([]byte, 0, len(plain))
+	for i := 0; i < len(plain); i++ {
+		if plain[i] == '%' && i+2 < len(plain) {
+			if n, err := strconv.ParseUint(plain[i+1:i+3], 16, 8); err == nil {
+				b, i = append(b, byte(n)), i+2
+				continue
+			}
+		}
+		b = append(b, plain[i])
 	}
-	return strings.ToValidUTF8(value, "\ufffd")
+	return string(b), utf8.Valid(b)
+}
+
+// unquote opens the quoted strings of a header's value (RFC 7230, 3.2.6). A quote
+// that is not closed stands for itself.
+func unquote(value string) string {
+	var b strings.Builder
+	for {
+		before, quoted, found := strings.Cut(value, `"`)
+		end := closing(quoted)
+		if !found || end < 0 {
+			return b.String() + value
+		}
+		b.WriteString(before)
+		for i := 0; i < end; i++ {
+			if quoted[i] == '\\' {
+				i++
+			}
+			b.WriteByte(quoted[i])
+		}
+		value = quoted[end+1:]
+	}
+}
+
+// closing finds the quote that ends a quoted string, -1 for none.
+func closing(quoted string) int {
+	for i := 0; i < len(quoted); i++ {
+		switch quoted[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
 }
 
 // add makes an event of the attributes, or a fault.
 func (c cloudevents) add(members map[string]json.RawMessage, data json.RawMessage, err error, read *reading, number int) {
 	at, wrong := attributes(members)
 	if err = errors.Join(err, wrong); err != nil {
-		read.faults = append(read.faults, Fault{number, err.Error()})
+		read.fault(number, err.Error())
 		return
 	}
 	source, name := textOf(members["source"]), textOf(members["type"])
@@ -96,9 +150,15 @@ func (c cloudevents) add(members map[string]json.RawMessage, data json.RawMessag
 	if subject := textOf(members["subject"]); subject != "" {
 		text = line(name, maxTitle) + ": " + line(subject, maxQuote)
 	}
-	read.events = append(read.events, Event{
-		Scope: c.scope.of(members), Name: name, ID: fitted(source+" "+textOf(members["id"]), maxID), At: at, Data: data, Text: text, number: number,
+	read.add(&Event{
+		Scope: c.scope.of(members), Name: name, ID: pair(source, textOf(members["id"])), At: at, Data: data, Text: text, number: number,
 	})
+}
+
+// pair makes one id of source and id, which are unique together: no blank of the
+// source is taken for the one between them.
+func pair(source, id string) string {
+	return fitted(strings.NewReplacer("%", "%25", " ", "%20").Replace(source)+" "+id, maxID)
 }
 
 // attributes checks those that every event has, and reads its time.

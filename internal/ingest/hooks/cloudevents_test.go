@@ -157,3 +157,50 @@ func TestCloudEvents_Handshake(t *testing.T) {
 		t.Error("a handshake is an event")
 	}
 }
+
+// How attributes come through headers (HTTP binding, 3.1.3.2).
+func TestCloudEvents_Headers(t *testing.T) {
+	for value, want := range map[string]string{
+		`Euro%20%E2%82%AC%20%F0%9F%98%80`: "Euro € 😀",
+		`"Euro \"%E2%82%AC\" \\ a"`:       `Euro "€" \ a`,
+		`a "b c" d`:                       "a b c d",
+		`"%2522"`:                         "%22",
+		`50% of 5" is %zz`:                `50% of 5" is %zz`,
+		`"open\"`:                         `"open\"`,
+		`""`:                              "",
+	} {
+		w := newWorld(t, busHook("{subject}"))
+		w.bus("application/json", `{}`, "ce-specversion", "1.0", "ce-type", "t", "ce-source", "/s", "ce-id", "1", "ce-subject", value).want(t, 200, "")
+		if want == "" {
+			want = "cloudevents:bus"
+		}
+		if got := w.taken[0].Scope; got != want {
+			t.Errorf("%s: %q, want %q", value, got, want)
+		}
+	}
+	w := newWorld(t, busHook(""))
+	got := w.bus("application/json", `{}`, "ce-specversion", "1.0", "ce-type", "t", "ce-source", "/s", "ce-id", "1", "ce-subject", "%ff", "ce-more", "%c3").want(t, 422, "eventsRejected")
+	if !strings.Contains(got.Body.String(), "ce-more, ce-subject is not UTF-8") || len(w.taken) != 0 {
+		t.Errorf("%s", got.Body)
+	}
+}
+
+// Source and id name an event together, wherever a blank stands.
+func TestCloudEvents_IDsStayApart(t *testing.T) {
+	w := newWorld(t, busHook("s"))
+	for _, c := range []struct{ source, id string }{{"a", "b c"}, {"a b", "c"}, {"a%20b", "c"}} {
+		w.bus(typeCloudEvent, `{"specversion":"1.0","id":"`+c.id+`","source":"`+c.source+`","type":"t"}`).want(t, 200, "")
+	}
+	if len(w.taken) != 3 {
+		t.Errorf("events %v", w.taken)
+	}
+}
+
+// RFC 3339 has T and Z in small letters, too.
+func TestCloudEvents_SmallLettersInTimes(t *testing.T) {
+	w := newWorld(t, busHook(""))
+	w.bus(typeCloudEvent, `{"specversion":"1.0","id":"1","source":"/s","type":"t","time":"2018-04-05t17:31:00z"}`).want(t, 200, "")
+	if at := w.taken[0].At; at == nil || *at != 1522949460000 {
+		t.Errorf("the time is %v", at)
+	}
+}

@@ -102,3 +102,39 @@ func TestFit_TextIsCutOnlyWhereTheEventIsTooLarge(t *testing.T) {
 		t.Errorf("%d and %d bytes", len(w.taken[0].Text), len(w.taken[1].Text))
 	}
 }
+
+// What ingest would refuse for a character that is none is mended, and what is
+// nested too deeply is told as far as it goes.
+func TestFit_WhatIsNoCharacter(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"a":"\ud83d\ude00"}`:        `{"a":"\ud83d\ude00"}`,
+		`{"a":"\ud83d"}`:              `{"a":"\ufffd"}`,
+		`{"a":"\uDE00\ud83d\ude00"}`:  `{"a":"\ufffd\ud83d\ude00"}`,
+		`{"a":"\ud83d\ud83d\ude00x"}`: `{"a":"\ufffd\ud83d\ude00x"}`,
+		`{"a":"\\ud83d"}`:             `{"a":"\\ud83d"}`,
+		`{"a":"\\\ud83d\n"}`:          `{"a":"\\\ufffd\n"}`,
+		`{"a":"\ud83d\u0041"}`:        `{"a":"\ufffd\u0041"}`,
+		"{\"a\":\"\xff\xfeb\"}":       "{\"a\":\"\ufffdb\"}",
+	} {
+		w := newWorld(t, gitHubHook())
+		w.deliver("fork", "1", data).want(t, 200, "")
+		if got := string(w.taken[0].Data); got != want {
+			t.Errorf("%s became %s, want %s", data, got, want)
+		}
+	}
+}
+
+func TestFit_WhatIsTooDeep(t *testing.T) {
+	w := newWorld(t, gitHubHook())
+	nested := func(depth int) string {
+		return `{"a":"[[\"{","repository":{"full_name":"octo/shop"},"b":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`
+	}
+	w.deliver("fork", "1", nested(maxDepth)).want(t, 200, "")
+	w.deliver("fork", "2", nested(maxDepth+1)).want(t, 200, "")
+	if string(w.taken[0].Data) != nested(maxDepth) {
+		t.Errorf("data %s", w.taken[0].Data)
+	}
+	if got := string(w.taken[1].Data); !strings.Contains(got, `"full_name":"octo/shop"`) || !strings.Contains(got, `"_attend":{"cut":true`) || strings.Count(got, "[") > 30 {
+		t.Errorf("data %s", got)
+	}
+}

@@ -28,7 +28,7 @@ func (g github) read(r *request) (*reading, *refusal) {
 		return nil, invalid("X-GitHub-Event is missing: it says which event this is")
 	}
 	if event == "ping" {
-		return &reading{}, nil
+		return r.reading(), nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
@@ -38,9 +38,11 @@ func (g github) read(r *request) (*reading, *refusal) {
 	if action := textOf(members["action"]); action != "" {
 		name += "." + action
 	}
-	return &reading{events: []Event{{
+	read := r.reading()
+	read.add(&Event{
 		Scope: g.scope.of(members), Name: name, ID: fitted(headerText(r.header, headerGitHubDelivery), maxID), Data: body, Text: githubText(event, body),
-	}}}, nil
+	})
+	return read, nil
 }
 
 // headerText returns a header as text: a sender may put any bytes into it.

@@ -60,14 +60,36 @@ type request struct {
 	header http.Header
 	query  url.Values
 	body   []byte
-	id     string // that the signature's scheme names; "" for none
+	id     string         // that the signature's scheme names; "" for none
+	fit    func(e *Event) // cuts an event down to what one of its scope may have
 }
 
 // reading is what a request was read as.
 type reading struct {
-	events []Event
-	faults []Fault // of what could not be read; the others count
-	reply  string  // what the sender wants to hear in place of an answer
+	events   []Event
+	faults   []Fault // of what could not be read, the first of them; the others count
+	rejected int     // how many faults there were
+	reply    string  // what the sender wants to hear in place of an answer
+
+	fit func(e *Event)
+}
+
+// maxFaults is how many faults are told. All are counted.
+const maxFaults = 100
+
+func (r *request) reading() *reading { return &reading{fit: r.fit} }
+
+// add takes an event, cut down at once: a request may make many of them.
+func (r *reading) add(e *Event) {
+	r.fit(e)
+	r.events = append(r.events, *e)
+}
+
+// fault notes what is wrong with the event of a number.
+func (r *reading) fault(number int, text string) {
+	if r.rejected++; len(r.faults) < maxFaults {
+		r.faults = append(r.faults, Fault{number, text})
+	}
 }
 
 // receiver is a hook, compiled. One of bears and signed is set.

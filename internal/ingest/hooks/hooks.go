@@ -39,6 +39,7 @@ type Event struct {
 	Text        string       // what the agent should read
 
 	number int // in the request, from 1; 0 where it brings one alone
+	whole  int // bytes of the data as it came, where it was cut while it was read; else 0
 }
 
 // Pushed is what became of events, which are numbered from 1.

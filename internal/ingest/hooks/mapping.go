@@ -98,7 +98,7 @@ func (m *mapper) read(r *request) (*reading, *refusal) {
 	vars := expr.OfHook(body, r.header, r.query)
 	challenge, refused := m.text("challenge", vars)
 	if refused != nil || challenge != "" {
-		return &reading{reply: challenge}, refused
+		return &reading{reply: challenge, fit: r.fit}, refused
 	}
 	var event Event
 	if m.defaults != nil {
@@ -129,7 +129,9 @@ func (m *mapper) read(r *request) (*reading, *refusal) {
 	if event.Data, refused = m.data(body, vars); refused != nil {
 		return nil, refused
 	}
-	return &reading{events: []Event{event}}, nil
+	read := r.reading()
+	read.add(&event)
+	return read, nil
 }
 
 // text is the value of a part, "" where the mapping has none.

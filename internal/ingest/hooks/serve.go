@@ -133,7 +133,7 @@ func (s *Service) take(r *http.Request, hook *receiver) (*reading, *Pushed, *ref
 	if err := b.read(r, hook.max); err != nil {
 		return nil, nil, hook.unread(err)
 	}
-	req := &request{header: r.Header, query: r.URL.Query(), body: b.bytes}
+	req := &request{header: r.Header, query: r.URL.Query(), body: b.bytes, fit: s.fit}
 	if hook.signed != nil {
 		ok := false
 		if req.id, ok = hook.signed.verify(r.Header, b.bytes, s.now()); !ok {
@@ -182,9 +182,6 @@ func (r *receiver) unread(err error) *refusal {
 // commit gives the events to ingest. A sender that does not wait for the answer
 // breaks off nothing: it may never send them again.
 func (s *Service) commit(ctx context.Context, hook *receiver, read *reading) (*Pushed, *refusal) {
-	for i := range read.events {
-		s.fit(&read.events[i])
-	}
 	var pushed Pushed
 	if len(read.events) > 0 {
 		var err error
@@ -202,7 +199,7 @@ func (s *Service) commit(ctx context.Context, hook *receiver, read *reading) (*P
 			pushed.Faults[i].Event = read.events[at].number
 		}
 	}
-	pushed.Rejected += len(read.faults)
+	pushed.Rejected += read.rejected
 	pushed.Faults = append(read.faults, pushed.Faults...)
 	return &pushed, nil
 }
