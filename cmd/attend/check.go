@@ -32,9 +32,11 @@ flags of attend serve, so that a command line can be checked before it is used.
   glob     the most specific pattern that matches
   default  nothing matches: a consequence, which never wakes anyone
 
-With --rules alone the judge is taken to be the rules. --against tries them on a
-file of events, as attend replay reads it (a log export too): which rule each
-window met, how often each matched, and which conditions failed and why.
+With --rules, where no judge takes them, the judge is taken to be the rules.
+--against tries rules on a file of events, as attend replay reads it (a log
+export too): which rule each window met, how often each matched, and which
+conditions failed and why. Judges that stand in order are gone through as the
+daemon would; one that is no rule is named, and nobody is asked.
 
 It ends with 1 when there are mistakes.`,
 		Example: `  attend check
@@ -47,15 +49,13 @@ It ends with 1 when there are mistakes.`,
 			if err != nil {
 				return err
 			}
-			if flags := cmd.Flags(); flags.Changed("rules") && !flags.Changed("judge") {
-				if err := flags.Set("judge", string(config.JudgeRules)); err != nil {
-					return fmt.Errorf("judge: %w", err)
-				}
+			if err := config.TryRules(cmd.Flags()); err != nil {
+				return err
 			}
 			report := config.Check(cmd.Flags(), p.env, names)
 			report.Mistakes = append(report.Mistakes, mistakes...)
 			if trial != "" && len(report.Mistakes) == 0 {
-				t, err := against(cmd.Flags(), p.env, trial, cmd.InOrStdin())
+				t, err := against(cmd, p.env, trial)
 				if err != nil {
 					return err
 				}
@@ -150,7 +150,7 @@ func describeReport(w io.Writer, r *config.Report) {
 	if len(r.Files) > 0 {
 		parts = append(parts, "read: "+visible(strings.Join(r.Files, ", "))+"\n")
 	}
-	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), tokensTable(r.Tokens), sourcesTable(r.Sources), hooksTable(r.Hooks), sinksTable(r.Sinks), verdict(r))
+	parts = append(parts, kindsTable(r.Kinds), namesTable(r.Names), scopesList(r.Scopes), judgesTable(r.Judges), judgingList(r), tokensTable(r.Tokens), sourcesTable(r.Sources), hooksTable(r.Hooks), sinksTable(r.Sinks), verdict(r))
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	_, _ = io.WriteString(w, strings.Join(parts, "\n")) // it writes into memory
 }
@@ -206,29 +206,6 @@ func scopesList(scopes []config.ScopeReport) string {
 		fmt.Fprintf(&b, "scopes like %s have settings of their own (%s)\n", visible(s.Pattern), visible(s.Place.String()))
 	}
 	return b.String()
-}
-
-// judgesTable shows who judges, unless nobody said it.
-func judgesTable(judges []config.JudgeReport) string {
-	if len(judges) == 1 && judges[0].Place.Line == 0 && judges[0].Type == config.JudgeRule {
-		return ""
-	}
-	return table("JUDGE\tTYPE\tMODEL\tHOST\tKEY\tASKED\tTHE NEXT ONE", judges, func(j config.JudgeReport) string {
-		asked := "always"
-		if j.When != "" {
-			asked = "when " + visible(j.When)
-		}
-		var next []string
-		if j.Below > 0 {
-			next = append(next, fmt.Sprintf("below %v", j.Below))
-		}
-		if j.OnNext {
-			next = append(next, "on an error")
-		}
-		return strings.Join([]string{
-			visible(j.Name), string(j.Type), orDash(visible(j.Model)), orDash(visible(j.Host)), orDash(visible(j.Key)), asked, orDash(strings.Join(next, ", ")),
-		}, "\t")
-	})
 }
 
 // orDash writes a dash where there is nothing.

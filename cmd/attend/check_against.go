@@ -2,18 +2,19 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"attend/internal/config"
 	"attend/internal/engine"
+	"attend/internal/expr"
+	"attend/internal/judge"
 	"attend/internal/judge/rules"
 	"attend/internal/replay"
 )
@@ -22,10 +23,13 @@ import (
 type tried struct {
 	Events  int           `json:"events"`
 	Windows []triedWindow `json:"windows"` // in the order of their verdicts
-	Rules   []triedRule   `json:"rules"`   // in the order of the file, the default last
+	Open    int           `json:"open"`    // windows that have not settled where a log export ends
+	Rules   []triedRule   `json:"rules"`   // in the order of the judges and their files, each default last
 	Never   []string      `json:"never"`   // rules that matched no window
+	Asked   []triedAsked  `json:"asked"`   // judges that would be asked, and are not here
 	Failed  []triedFault  `json:"failed"`  // conditions that failed, most often first
-	Facts   bool          `json:"facts"`   // a rule looks at facts, and here there are none
+	Facts   bool          `json:"facts"`   // a rule or condition looks at facts, and here there are none
+	several bool          // judges
 }
 
 // triedWindow is one window and what was decided.
@@ -37,10 +41,14 @@ type triedWindow struct {
 	Trigger     engine.Trigger  `json:"trigger"`
 	Waits       int             `json:"waits"`
 	Events      []triedEvent    `json:"events"`
-	Rule        string          `json:"rule"` // "" where a silence decided
-	Route       engine.Route    `json:"route"`
-	JudgedRoute engine.Route    `json:"judgedRoute"`
+	Judge       string          `json:"judge"`  // that decided, or would be asked; "" where a silence decided, and where no judge's condition holds
+	Rule        string          `json:"rule"`   // "" where none decided
+	Asks        bool            `json:"asks"`   // what the judge would say is not known: there is no route
+	Nobody      bool            `json:"nobody"` // no judge's condition holds: a dead letter
+	Route       engine.Route    `json:"route,omitempty"`
+	JudgedRoute engine.Route    `json:"judgedRoute,omitempty"`
 	Changed     []engine.Change `json:"changed"`
+	Override    string          `json:"override,omitempty"`
 	Failed      []string        `json:"failed"` // conditions that failed on it
 }
 
@@ -50,72 +58,168 @@ type triedEvent struct {
 }
 
 type triedRule struct {
+	Judge   string `json:"judge"`
 	Rule    string `json:"rule"`
 	Matched int    `json:"matched"`
 	Failed  int    `json:"failed"`
 }
 
+type triedAsked struct {
+	Judge   string           `json:"judge"`
+	Type    config.JudgeType `json:"type"`
+	Windows int              `json:"windows"`
+}
+
 type triedFault struct {
-	Rule    string `json:"rule"`
+	Judge   string `json:"judge"`
+	Rule    string `json:"rule"` // "" for the condition of the judge
 	Problem string `json:"problem"`
 	Windows int    `json:"windows"`
 }
 
-// against tries the rules of a configuration on a file of events.
-func against(flags *pflag.FlagSet, env []string, file string, stdin io.Reader) (*tried, error) {
-	cfg, err := config.Load(flags, env)
+// against tries the judges of a configuration on a file of events.
+func against(cmd *cobra.Command, env []string, file string) (*tried, error) {
+	cfg, err := config.Load(cmd.Flags(), env)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
-	i := slices.IndexFunc(cfg.Judges.Entries, func(j config.Judge) bool { return j.Type == config.JudgeRules })
-	if i < 0 {
-		return nil, errors.New("--against tries rules, and no judge is made of them: name their file with --rules")
+	t := &trial{matches: make(map[string]windowMatch), settled: make(map[string]*engine.Settled)}
+	if err := t.seat(cfg); err != nil {
+		return nil, err
 	}
-	set, mistakes := rules.Load(cfg.Judges.Entries[i].Rules)
-	if len(mistakes) > 0 {
-		return nil, fmt.Errorf("rules: %w", mistakes)
-	}
-	source, in, done, err := openEvents(file, stdin)
+	source, in, done, err := openEvents(file, cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	policy := cfg.Policy()
-	policy.Number = 1
-	t := &trial{set: set, matches: make(map[string]windowMatch), settled: make(map[string]*engine.Settled)}
-	if err := t.run(source, in, &policy); err != nil {
+	policy := labelled(cfg)
+	sum, err := t.run(source, in, &policy)
+	if err != nil {
 		return nil, err
 	}
+	noteTimes(cmd.ErrOrStderr(), source, sum)
 	return t.conclude(), nil
 }
 
 // trial goes through the events.
 type trial struct {
-	set     *rules.Ruleset
+	entries []triedEntry
+	judge   judge.Judge                // of the entries, as the daemon composes them
 	matches map[string]windowMatch     // by window, until its verdict
 	settled map[string]*engine.Settled // in the same way
+	past    bool                       // the end of the log: what settles now is open there
 	out     tried
+
+	window *engine.Window // that is judged
+	match  windowMatch    // what is said of it
+}
+
+// triedEntry is a judge: rules, or one of which the name alone is known.
+type triedEntry struct {
+	config.Judge
+	set *rules.Ruleset // nil for what is no rules
 }
 
 type windowMatch struct {
-	rules.Match
-	events engine.Members
+	judge    *triedEntry // nil for none
+	rule     string
+	failures []triedFault
+	events   engine.Members
 }
 
-// compile makes the rules the judge of the fold, facts or not, and notes what
-// they match.
+// seat puts the configured judges in their order, none of which asks anybody.
+func (t *trial) seat(cfg *config.Config) error {
+	t.entries = make([]triedEntry, len(cfg.Judges.Entries))
+	t.out.several = len(t.entries) > 1
+	var all judge.Composition
+	found := false
+	for i := range cfg.Judges.Entries {
+		e := &t.entries[i]
+		e.Judge = cfg.Judges.Entries[i]
+		if e.Type == config.JudgeRules {
+			var mistakes rules.Mistakes
+			if e.set, mistakes = rules.Load(e.Rules); len(mistakes) > 0 {
+				return fmt.Errorf("rules: %w", mistakes)
+			}
+			found = true
+			t.out.Facts = t.out.Facts || e.set.Facts()
+		}
+		entry, err := t.entry(e)
+		if err != nil {
+			return err
+		}
+		all = append(all, entry)
+	}
+	if !found {
+		return errors.New("--against tries rules, and no judge is made of them: name their file with --rules")
+	}
+	var err error
+	t.judge, err = judge.Compose(all)
+	return err
+}
+
+// entry is a judge's place among the others. What one that asks somebody would
+// say is not known, so that nobody is asked after it.
+func (t *trial) entry(e *triedEntry) (judge.Entry, error) {
+	out := judge.Entry{Name: e.Name, Below: e.Below, OnErrorNext: e.OnNext, Judge: judge.Func(func(context.Context, *judge.Input) (judge.Reply, error) {
+		return t.ask(e), nil
+	})}
+	if e.When == "" {
+		return out, nil
+	}
+	when, err := expr.Compile(expr.Window, e.When)
+	if err != nil {
+		return out, fmt.Errorf("when: %w", err)
+	}
+	t.out.Facts = t.out.Facts || when.Uses("facts")
+	out.When = func(in *judge.Input) (bool, error) {
+		holds, err := when.Met(expr.OfInput(in))
+		if err != nil {
+			t.match.failures = append(t.match.failures, triedFault{Judge: e.Name, Problem: err.Error()})
+		}
+		return holds, err
+	}
+	return out, nil
+}
+
+func (e *triedEntry) asksNobody() bool {
+	return e.Type == config.JudgeRules || e.Type == config.JudgeRule
+}
+
+// ask notes who decides. In the place of an answer that is not known stands
+// that of the judge rule.
+func (t *trial) ask(e *triedEntry) judge.Reply {
+	t.match.judge, t.match.rule = e, ""
+	if e.set == nil {
+		a, sure := engine.RuleJudge(t.window), 1.0
+		a.Confidence = &sure // nobody is asked after it
+		return judge.Reply{Answer: a}
+	}
+	m := e.set.Match(t.window)
+	t.match.rule = m.Rule
+	for _, f := range m.Failures {
+		t.match.failures = append(t.match.failures, triedFault{Judge: e.Name, Rule: f.Rule, Problem: f.Problem})
+	}
+	return judge.Reply{Answer: m.Answer}
+}
+
+// compile makes the judges those of the fold, and notes what they say.
 func (t *trial) compile(p *engine.Policy) (engine.Compiled, error) {
 	c, err := rules.Compile(p)
-	c.Bodies = c.Bodies || t.set.Bodies()
+	c.Bodies = true
 	c.Judge = func(w *engine.Window) engine.Answer {
-		m := t.set.Match(w)
-		t.matches[w.ID] = windowMatch{m, w.Events}
-		return m.Answer
+		t.window, t.match = w, windowMatch{events: w.Events}
+		reply, err := t.judge.Judge(context.Background(), inputOf(w, p.For(w.Scope)))
+		t.matches[w.ID] = t.match
+		if err != nil { // no condition holds
+			return engine.RuleJudge(w)
+		}
+		return reply.Answer
 	}
 	return c, err
 }
 
-func (t *trial) run(source string, in io.Reader, policy *engine.Policy) error {
+func (t *trial) run(source string, in io.Reader, policy *engine.Policy) (replay.Summary, error) {
 	world := replay.New(replay.Options{Compile: t.compile, Emit: t.emit})
 	started := false
 	reader := replay.Reader{Fresh: true}
@@ -129,14 +233,14 @@ func (t *trial) run(source string, in io.Reader, policy *engine.Policy) error {
 		return world.Take(in.At, in)
 	})
 	if err != nil {
-		return err
+		return sum, err
 	}
 	if sum.Exported {
 		world.Run(sum.Last)
-	} else {
-		world.Drain(math.MaxInt64)
+		t.past = true
 	}
-	return nil
+	world.Drain(math.MaxInt64)
+	return sum, nil
 }
 
 // emit sees every record of the replay.
@@ -148,146 +252,101 @@ func (t *trial) emit(rec *engine.Record, out *engine.Outcome) {
 		}
 	case rec.Step.Settled != nil:
 		t.settled[rec.Step.Window] = rec.Step.Settled
+	case rec.Step.Verdict != nil && t.past:
+		t.out.Open++
 	case rec.Step.Verdict != nil:
-		t.window(rec)
+		t.verdict(rec)
 		delete(t.settled, rec.Step.Window)
 		delete(t.matches, rec.Step.Window)
 	}
 }
 
-func (t *trial) window(rec *engine.Record) {
+func (t *trial) verdict(rec *engine.Record) {
 	v, st := rec.Step.Verdict, t.settled[rec.Step.Window]
 	if st == nil {
 		return
 	}
-	m := t.matches[rec.Step.Window]
+	m, judged := t.matches[rec.Step.Window]
 	w := triedWindow{
 		Window: rec.Step.Window, Scope: rec.Scope, At: rec.Stamp, Reason: st.Reason, Trigger: st.Trigger, Waits: st.Waits,
-		Rule: m.Rule, Route: v.Route, JudgedRoute: v.JudgedRoute, Changed: append([]engine.Change{}, v.Changed...),
-		Events: make([]triedEvent, len(m.events)), Failed: []string{},
+		Rule: m.rule, Changed: []engine.Change{}, Events: make([]triedEvent, len(m.events)), Failed: []string{},
 	}
 	for i := range m.events {
 		w.Events[i] = triedEvent{m.events[i].Name, m.events[i].Kind}
 	}
-	for _, f := range m.Failures {
-		w.Failed = append(w.Failed, f.Rule+": "+f.Problem)
-		i := slices.IndexFunc(t.out.Failed, func(o triedFault) bool { return o.Rule == f.Rule && o.Problem == f.Problem })
+	if m.judge != nil {
+		w.Judge, w.Asks = m.judge.Name, !m.judge.asksNobody()
+	}
+	if w.Nobody = judged && m.judge == nil; !w.Nobody && !w.Asks {
+		w.Route, w.JudgedRoute, w.Override, w.Changed = v.Route, v.JudgedRoute, v.Override, append(w.Changed, v.Changed...)
+	}
+	for _, f := range m.failures {
+		w.Failed = append(w.Failed, t.out.label(f.Judge, f.Rule)+": "+f.Problem)
+		i := slices.IndexFunc(t.out.Failed, func(o triedFault) bool {
+			return o.Judge == f.Judge && o.Rule == f.Rule && o.Problem == f.Problem
+		})
 		if i < 0 {
 			i = len(t.out.Failed)
-			t.out.Failed = append(t.out.Failed, triedFault{Rule: f.Rule, Problem: f.Problem})
+			t.out.Failed = append(t.out.Failed, f)
 		}
 		t.out.Failed[i].Windows++
 	}
 	t.out.Windows = append(t.out.Windows, w)
 }
 
+// label names a rule, with its judge where there are several.
+func (t *tried) label(name, rule string) string {
+	switch {
+	case rule == "":
+		return "when of " + name
+	case !t.several:
+		return rule
+	default:
+		return name + ": " + rule
+	}
+}
+
 func (t *trial) conclude() *tried {
 	out := &t.out
-	out.Facts = t.set.Facts()
 	out.Windows = append([]triedWindow{}, out.Windows...)
-	out.Never = []string{}
-	for _, label := range t.set.Labels() {
-		r := triedRule{Rule: label}
+	out.Never, out.Asked = []string{}, []triedAsked{}
+	for i := range t.entries {
+		e := &t.entries[i]
+		if e.set != nil {
+			t.count(e)
+			continue
+		}
+		asked := triedAsked{Judge: e.Name, Type: e.Type}
 		for i := range out.Windows {
-			if out.Windows[i].Rule == label {
-				r.Matched++
+			if out.Windows[i].Judge == e.Name {
+				asked.Windows++
 			}
 		}
-		for _, f := range out.Failed {
-			if f.Rule == label {
-				r.Failed += f.Windows
-			}
-		}
-		out.Rules = append(out.Rules, r)
-		if r.Matched == 0 && label != rules.Default {
-			out.Never = append(out.Never, label)
-		}
+		out.Asked = append(out.Asked, asked)
 	}
 	out.Failed = append([]triedFault{}, out.Failed...)
 	slices.SortStableFunc(out.Failed, func(a, b triedFault) int { return cmp.Compare(b.Windows, a.Windows) })
 	return out
 }
 
-// writeTried prints what the rules made of the events, and then what is to say
-// of the configuration.
-func writeTried(w io.Writer, output outputFlag, t *tried, r *config.Report) error {
-	if output == outputJSON {
-		var b strings.Builder
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(struct {
-			*tried
-			Warnings []config.Warning `json:"warnings"`
-			Mistakes config.Mistakes  `json:"mistakes"`
-		}{t, r.Warnings, r.Mistakes}); err != nil {
-			return fmt.Errorf("encode report: %w", err)
+// count tells how often each rule of a judge matched, and failed.
+func (t *trial) count(e *triedEntry) {
+	out := &t.out
+	for _, rule := range e.set.Labels() {
+		r := triedRule{Judge: e.Name, Rule: rule}
+		for i := range out.Windows {
+			if w := &out.Windows[i]; w.Judge == e.Name && w.Rule == rule {
+				r.Matched++
+			}
 		}
-		_, err := io.WriteString(w, visibleReport(b.String()))
-		return err
-	}
-	var b strings.Builder
-	for i := range t.Windows {
-		describeTried(&b, &t.Windows[i])
-	}
-	fmt.Fprintf(&b, "\n%s in %s\n\n", count(t.Events, "event"), count(len(t.Windows), "window"))
-	b.WriteString(table("RULE\tMATCHED\tFAILED", t.Rules, func(r triedRule) string {
-		return fmt.Sprintf("%s\t%d\t%d", visible(r.Rule), r.Matched, r.Failed)
-	}))
-	if len(t.Never) > 0 {
-		fmt.Fprintf(&b, "\nnever matched: %s\n", visible(strings.Join(t.Never, ", ")))
-	}
-	for _, f := range t.Failed {
-		fmt.Fprintf(&b, "failed on %s: %s: %s\n", count(f.Windows, "window"), visible(f.Rule), visible(f.Problem))
-	}
-	if t.Facts {
-		b.WriteString("facts are empty here: they are fetched by the daemon alone\n")
-	}
-	b.WriteString("\n" + verdict(r))
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// describeTried writes a window on a line, with its events below.
-func describeTried(b *strings.Builder, w *triedWindow) {
-	fmt.Fprintf(b, "%s  %s  %s, %s: ", replayClock(w.At), visible(w.Scope), w.Reason, count(len(w.Events), "event"))
-	b.WriteString(w.Route.String())
-	if w.Rule != "" {
-		fmt.Fprintf(b, " by %s", visible(w.Rule))
-	}
-	if len(w.Changed) > 0 {
-		changes := make([]string, len(w.Changed))
-		for i, c := range w.Changed {
-			changes[i] = string(c)
+		for _, f := range out.Failed {
+			if f.Judge == e.Name && f.Rule == rule {
+				r.Failed += f.Windows
+			}
 		}
-		if w.JudgedRoute != 0 {
-			fmt.Fprintf(b, ", judged %s", w.JudgedRoute)
+		out.Rules = append(out.Rules, r)
+		if r.Matched == 0 && rule != rules.Default {
+			out.Never = append(out.Never, out.label(e.Name, rule))
 		}
-		fmt.Fprintf(b, ", changed by %s", strings.Join(changes, ", "))
 	}
-	b.WriteByte('\n')
-	if len(w.Events) > 0 {
-		fmt.Fprintf(b, "          %s\n", visible(namesOf(w.Events)))
-	}
-	for _, f := range w.Failed {
-		fmt.Fprintf(b, "          failed: %s\n", visible(f))
-	}
-}
-
-// namesOf lists names in order; the same name in a row is counted.
-func namesOf(events []triedEvent) string {
-	var parts []string
-	for i := 0; i < len(events); {
-		n := 1
-		for i+n < len(events) && events[i+n].Name == events[i].Name {
-			n++
-		}
-		part := events[i].Name
-		if n > 1 {
-			part += fmt.Sprintf(" ×%d", n)
-		}
-		parts = append(parts, part)
-		i += n
-	}
-	return strings.Join(parts, ", ")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func newJudge(p *process) *cobra.Command {
 
 // newJudgeTry builds `attend judge try`.
 func newJudgeTry(p *process) *cobra.Command {
-	t := &judgeTry{output: outputText}
+	t := &judgeTry{output: outputText, window: 1}
 	cmd := &cobra.Command{
 		Use:   "try FILE",
 		Short: "Ask a judge about a window of a file of events, and show all that was said",
@@ -54,7 +55,11 @@ It ends with 1 when the judge did not answer.`,
   attend judge try events.ndjson --config attend.yaml --output json | jq .decision`,
 		Args: takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			load := config.Load
+			if t.dry {
+				load = config.LoadToShow
+			}
+			cfg, err := load(cmd.Flags(), p.env)
 			if err != nil {
 				return fmt.Errorf("the configuration cannot be used:\n%w", err)
 			}
@@ -66,7 +71,7 @@ It ends with 1 when the judge did not answer.`,
 				return err
 			}
 			defer done()
-			result, err := t.run(cmd.Context(), cfg, p.env, source, in)
+			result, err := t.run(cmd, cfg, p.env, source, in)
 			if err != nil {
 				return err
 			}
@@ -81,7 +86,7 @@ It ends with 1 when the judge did not answer.`,
 	}
 	flags := cmd.Flags()
 	config.Flags(flags)
-	flags.IntVar(&t.window, "window", 1, "which `window` of the file, counted from 1 as they settle")
+	flags.Var(&t.window, "window", "which `window` of the file, counted from 1 as they settle")
 	flags.StringVar(&t.scope, "scope", "", "count the windows of scopes that match this `pattern` alone")
 	flags.StringVar(&t.only, "only", "", "ask the judge of this `name` alone, of several")
 	flags.BoolVar(&t.dry, "dry-run", false, "show the request, and send nothing")
@@ -91,7 +96,7 @@ It ends with 1 when the judge did not answer.`,
 
 // judgeTry is one try.
 type judgeTry struct {
-	window      int
+	window      ordinal
 	scope, only string
 	dry         bool
 	output      outputFlag
@@ -118,6 +123,7 @@ type judgeTryDecision struct {
 	Route         engine.Route             `json:"route"`
 	JudgedRoute   engine.Route             `json:"judgedRoute"`
 	Changed       []engine.Change          `json:"changed"`
+	Override      string                   `json:"override,omitempty"` // which of them changed it
 	Probabilities map[engine.Route]float64 `json:"probabilities"`
 	Predicates    map[string]float64       `json:"predicates"`
 	Confidence    *float64                 `json:"confidence"`
@@ -125,9 +131,6 @@ type judgeTryDecision struct {
 
 // choose leaves the judge that --only names.
 func (t *judgeTry) choose(cfg *config.Config) error {
-	if t.window < 1 {
-		return fmt.Errorf("--window is %d: the first window is 1", t.window)
-	}
 	if t.only == "" {
 		return nil
 	}
@@ -141,14 +144,14 @@ func (t *judgeTry) choose(cfg *config.Config) error {
 	return nil
 }
 
-func (t *judgeTry) run(ctx context.Context, cfg *config.Config, env []string, source string, in io.Reader) (*judgeTried, error) {
-	policy := cfg.Policy()
-	policy.Number = 1
-	f := &finder{scope: t.scope, want: t.window}
+func (t *judgeTry) run(cmd *cobra.Command, cfg *config.Config, env []string, source string, in io.Reader) (*judgeTried, error) {
+	policy := labelled(cfg)
+	f := &finder{scope: t.scope, want: int(t.window), notes: cmd.ErrOrStderr()}
 	window, err := f.find(source, in, &policy)
 	if err != nil {
 		return nil, err
 	}
+	ctx := cmd.Context()
 	seen := newWatcher(t.dry, secretsOf(&cfg.Judges))
 	judging, err := app.NewJudging(&cfg.Judges, app.JudgeOptions{
 		Secret: []byte("attend judge try"), Environ: env, Tap: seen.tap(), // the same request each time
@@ -159,7 +162,6 @@ func (t *judgeTry) run(ctx context.Context, cfg *config.Config, env []string, so
 	defer judging.Close()
 	result := &judgeTried{Window: window.number, Input: window.input, DryRun: t.dry, Hooks: []string{}}
 	result.gather(ctx, judging, seen, window)
-	seen.now("judge")
 	timeout := time.Duration(window.settings.JudgeTimeoutMs) * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -171,26 +173,37 @@ func (t *judgeTry) run(ctx context.Context, cfg *config.Config, env []string, so
 	return result, nil
 }
 
+// labelled is the policy of a configuration, as policy 1, in which every
+// override has a name.
+func labelled(cfg *config.Config) engine.Policy {
+	policy := cfg.Policy()
+	policy.Number = 1
+	for i := range policy.Overrides {
+		policy.Overrides[i].Name = cfg.Judges.Overrides[i].Label(i)
+	}
+	return policy
+}
+
 // gather asks the hooks, each within its time.
 func (r *judgeTried) gather(ctx context.Context, j *app.Judging, seen *watcher, f *found) {
 	within := func(ms int64) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	}
 	if j.Context != nil {
-		seen.now("context")
+		seen.now(forContext, "")
 		ctx, cancel := within(f.settings.ContextTimeoutMs)
 		brought, err := j.Context(ctx, f.input.Scope)
 		cancel()
-		r.failed("context", err)
+		r.failed(forContext, err)
 		f.input.Facts = brought.Facts
 		f.input.Predicates = slices.Concat(f.input.Predicates, brought.Predicates)
 	}
 	if j.Capture != nil {
-		seen.now("capture")
+		seen.now(forCapture, "")
 		ctx, cancel := within(f.settings.CaptureTimeoutMs)
 		images, err := j.Capture(ctx, f.input.Scope)
 		cancel()
-		r.failed("capture", err)
+		r.failed(forCapture, err)
 		f.input.Images = images
 	}
 }
@@ -204,7 +217,7 @@ func (r *judgeTried) failed(hook string, err error) {
 // conclude takes down what the judge said, and what would be decided.
 func (r *judgeTried) conclude(f *found, reply *judge.Reply, err error) {
 	r.Calls = []engine.Exchange{}
-	if r.DryRun {
+	if r.DryRun && slices.ContainsFunc(r.Exchanges, func(x exchange) bool { return x.For == forJudge }) {
 		return // whatever was said, not everyone was asked
 	}
 	r.Calls = append(r.Calls, reply.Calls...)
@@ -228,7 +241,7 @@ func (r *judgeTried) conclude(f *found, reply *judge.Reply, err error) {
 
 func decisionOf(v *engine.Verdict) *judgeTryDecision {
 	d := &judgeTryDecision{
-		Route: v.Route, JudgedRoute: v.JudgedRoute, Changed: slices.Concat([]engine.Change{}, v.Changed),
+		Route: v.Route, JudgedRoute: v.JudgedRoute, Changed: slices.Concat([]engine.Change{}, v.Changed), Override: v.Override,
 		Probabilities: make(map[engine.Route]float64), Predicates: v.Predicates, Confidence: v.Confidence,
 	}
 	for _, route := range engine.Routes() {
@@ -267,3 +280,22 @@ func (t *judgeTry) write(w io.Writer, r *judgeTried) error {
 	_, err := io.WriteString(w, visibleReport(b.String()))
 	return err
 }
+
+// ordinal is the value of a flag that counts from 1.
+type ordinal int
+
+// String, Set and Type make it a flag value that refuses anything else.
+func (o *ordinal) String() string { return strconv.Itoa(int(*o)) }
+
+// Set takes a whole number from 1.
+func (o *ordinal) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return errors.New("want a whole number from 1, as 3")
+	}
+	*o = ordinal(n)
+	return nil
+}
+
+// Type names the value in help texts.
+func (o *ordinal) Type() string { return "window" }

@@ -37,10 +37,11 @@ func (r *judgeTried) describe(w io.Writer) {
 
 func (x *exchange) describe(w io.Writer) {
 	fmt.Fprintln(w)
+	whose := strings.TrimSpace(x.For + " " + x.Name)
 	if len(x.Command) > 0 {
-		fmt.Fprintf(w, "%s: run %s\n", x.For, visible(strings.Join(x.Command, " ")))
+		fmt.Fprintf(w, "%s: run %s\n", whose, visible(strings.Join(x.Command, " ")))
 	} else {
-		fmt.Fprintf(w, "%s: %s %s\n", x.For, x.Method, visible(x.URL))
+		fmt.Fprintf(w, "%s: %s %s\n", whose, x.Method, visible(x.URL))
 	}
 	headers(w, x.Headers)
 	fmt.Fprintf(w, "  %s\n", visibleData(x.Input))
@@ -69,6 +70,9 @@ func headers(w io.Writer, all map[string]string) {
 // answer tells what was said, and what it comes to.
 func (r *judgeTried) answer(w io.Writer) {
 	who := r.Judge.Name
+	if r.DryRun {
+		fmt.Fprintln(w, "nothing was sent: the judge asks nobody")
+	}
 	if r.Judge.Model != "" {
 		who += ", " + r.Judge.Model
 	}
@@ -76,23 +80,34 @@ func (r *judgeTried) answer(w io.Writer) {
 	if c := r.Decision.Confidence; c != nil {
 		fmt.Fprintf(w, "  confidence %.3g\n", *c)
 	}
-	var shares []string
-	for _, route := range engine.Routes() {
-		shares = append(shares, fmt.Sprintf("%s %.3g", route, r.Decision.Probabilities[route]))
+	if len(r.Answer.Probabilities) > 0 {
+		var shares []string
+		for _, route := range engine.Routes() {
+			shares = append(shares, fmt.Sprintf("%s %.3g", route, r.Decision.Probabilities[route]))
+		}
+		fmt.Fprintf(w, "  probabilities: %s\n", strings.Join(shares, ", "))
 	}
-	fmt.Fprintf(w, "  probabilities: %s\n", strings.Join(shares, ", "))
 	for _, name := range slices.Sorted(maps.Keys(r.Decision.Predicates)) {
 		fmt.Fprintf(w, "  predicate %s: %.3g\n", visible(name), r.Decision.Predicates[name])
 	}
 	r.calls(w)
 	fmt.Fprintf(w, "decided: %s\n", r.Decision.Route)
 	if len(r.Decision.Changed) > 0 {
-		var by []string
-		for _, c := range r.Decision.Changed {
-			by = append(by, string(c))
-		}
-		fmt.Fprintf(w, "  changed by %s\n", strings.Join(by, ", "))
+		fmt.Fprintf(w, "  changed by %s\n", changers(r.Decision.Changed, r.Decision.Override))
 	}
+}
+
+// changers lists what changed a route, the override by its name.
+func changers(changed []engine.Change, override string) string {
+	var by []string
+	for _, c := range changed {
+		if c == engine.ChangedByOverride {
+			by = append(by, "override "+visible(strings.TrimPrefix(override, "override ")))
+			continue
+		}
+		by = append(by, string(c))
+	}
+	return strings.Join(by, ", ")
 }
 
 // calls tells what each judge that was asked took.

@@ -18,7 +18,8 @@ import (
 // exchange is one request as it was sent, or one command as it was run, and
 // what came back. A key in it is hidden.
 type exchange struct {
-	For string `json:"for"` // judge, context or capture
+	For  string `json:"for"`            // judge, context or capture
+	Name string `json:"name,omitempty"` // of the judge
 
 	Method  string            `json:"method,omitempty"`
 	URL     string            `json:"url,omitempty"`
@@ -48,6 +49,7 @@ type watcher struct {
 
 	mu   sync.Mutex
 	what string // is asked: judge, context or capture
+	name string // of the judge
 	all  []*exchange
 }
 
@@ -62,15 +64,23 @@ func newWatcher(dry bool, secrets []string) *watcher {
 func (w *watcher) tap() *app.Tap {
 	return &app.Tap{
 		HTTP:    func(next http.RoundTripper) http.RoundTripper { return &watchedTransport{w, next} },
+		Asking:  func(name string) { w.now(forJudge, name) },
 		Command: w.command,
 	}
 }
 
-// now says what the next exchanges are for.
-func (w *watcher) now(what string) {
+// What an exchange may be for.
+const (
+	forJudge   = "judge"
+	forContext = "context"
+	forCapture = "capture"
+)
+
+// now says what the next exchanges are for: which judge, or which hook.
+func (w *watcher) now(what, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.what = what
+	w.what, w.name = what, name
 }
 
 // exchanges are all so far.
@@ -89,7 +99,7 @@ func (w *watcher) begin(x *exchange) (done func(change func())) {
 	start := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x.For, x.Asked = w.what, !w.dry
+	x.For, x.Name, x.Asked = w.what, w.name, !w.dry
 	w.all = append(w.all, x)
 	return func(change func()) {
 		w.mu.Lock()

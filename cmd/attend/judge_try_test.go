@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"attend/internal/config"
 	"attend/internal/judge/judgetest"
 )
 
@@ -51,7 +52,7 @@ func TestJudgeTry_ShowsWhatWasSaidAndWhatComesOfIt(t *testing.T) {
 	tryIn(t, `
 predicates: {asked: "Did somebody ask?"}
 judge: {type: jev, url: "`+host.URL+`", keyEnv: MY_KEY}
-override: [{when: 'route == "skip" && predicates.asked >= 0.7', then: note}]
+override: [{name: asked, when: 'route == "skip" && predicates.asked >= 0.7', then: note}]
 floor: {closing: queue}
 `)
 	code, stdout, stderr := try(t)
@@ -64,7 +65,7 @@ floor: {closing: queue}
 	}
 	for _, line := range []string{
 		"window 1: repo:api, closing, 2 events, settled 2023-11-14T22:13:23.000Z",
-		"judge: POST " + host.URL + "/v1/systemone",
+		"judge jev: POST " + host.URL + "/v1/systemone",
 		"  Authorization: [hidden]",
 		"  " + string(asked[0].Body),
 		"answer: 200 after ",
@@ -76,7 +77,7 @@ floor: {closing: queue}
 		"  predicate asked: 0.92",
 		", 43 tokens in, 0 out",
 		"decided: queue",
-		"  changed by override, floor",
+		"  changed by override asked, floor",
 	} {
 		if !strings.Contains(stdout, line) {
 			t.Errorf("nothing says %q in\n%s", line, stdout)
@@ -135,6 +136,34 @@ context: {command: [sh, -c, "touch ran"]}
 	}
 }
 
+// A dry run needs no key, whose model is that of the check; a judge that asks
+// nobody answers in it.
+func TestJudgeTry_DryRunWithoutAKey(t *testing.T) {
+	tryIn(t, `
+judges:
+  - {type: jev, onError: next}
+  - {type: anthropic, keyEnv: NOT_SET, onError: next}
+  - rule
+context: {http: "http://127.0.0.1:1", keyEnv: NOT_SET_EITHER}
+`)
+	report := config.Check(nil, []string{"TYPESAFE_API_KEY=k", "NOT_SET=k", "NOT_SET_EITHER=k"}, nil)
+	if len(report.Mistakes) > 0 {
+		t.Fatal(report.Mistakes)
+	}
+	code, stdout, stderr := try(t, "--dry-run")
+	for i, host := range []string{"judge jev: POST https://api.typesafe.ai/", "judge anthropic: POST https://api.anthropic.com/"} {
+		model := `"model":"` + report.Judges[i].Model + `"`
+		if code != exitOK || !strings.Contains(stdout, host) || !strings.Contains(stdout, model) || !strings.HasSuffix(stdout, "\nnothing was sent\n") {
+			t.Errorf("exit %d, want %s and %s in\n%s%s", code, host, model, stdout, stderr)
+		}
+	}
+	tryIn(t, "rules: {rules: [{name: broken, when: 'reason == \"closing\"', then: ask}], default: skip}\n")
+	code, stdout, stderr = try(t, "--dry-run", "--judge", "rules")
+	if want := "\nnothing was sent: the judge asks nobody\njudged: ask by rules, broken\n"; code != exitOK || !strings.Contains(stdout, want) || strings.Contains(stdout, "probabilities") {
+		t.Errorf("exit %d, want %q and no probabilities in\n%s%s", code, want, stdout, stderr)
+	}
+}
+
 // A judge that fails is shown as it failed, and nothing that it echoes.
 func TestJudgeTry_Failures(t *testing.T) {
 	for _, c := range []struct {
@@ -170,7 +199,7 @@ func TestJudgeTry_Command(t *testing.T) {
 	} {
 		tryIn(t, "judge:\n  type: command\n  command: [sh, -c, '"+strings.ReplaceAll(script, "'", "''")+"']\n  env: {KEY: $MY_KEY}\n")
 		_, stdout, stderr := try(t)
-		for _, line := range append(want, "judge: run sh -c ", `{"scope":"repo:api","now":1700000003000,`) {
+		for _, line := range append(want, "judge command: run sh -c ", `{"scope":"repo:api","now":1700000003000,`) {
 			if !strings.Contains(stdout, line) {
 				t.Errorf("%s: nothing says %q in\n%s\n%s", script, line, stdout, stderr)
 			}
@@ -185,14 +214,19 @@ func TestJudgeTry_Mistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{"--window", "3"}, "there is no window 3: 2 settled"},
-		{[]string{"--window", "0"}, "the first window is 1"},
 		{[]string{"--scope", "repo:*", "--window", "2"}, "there is no window 2: 1 settled"},
 		{[]string{"--only", "cheap"}, "there is no judge cheap: there is rule"},
 		{[]string{"--kinds", `{"a": "flush"}`}, "no window settles under these kinds"},
+		{[]string{"--scope", "nope"}, "no window settles in scopes that match nope: 2 settled in others"},
 		{[]string{"--judge", "jev"}, "needs a key"},
 	} {
 		if code, _, stderr := try(t, c.args...); code != exitFailed || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: exit %d, %s; want %q", c.args, code, stderr, c.want)
+		}
+	}
+	for _, window := range []string{"0", "x", "1.5"} {
+		if code, _, stderr := try(t, "--window", window); code != exitUsage || !strings.Contains(stderr, `for "--window" flag: want a whole number from 1, as 3`) {
+			t.Errorf("--window %s: exit %d, %s", window, code, stderr)
 		}
 	}
 	if code, stdout, _ := try(t, "--scope", "chat:*"); code != exitOK || !strings.Contains(stdout, "judged: interrupt by rule") {

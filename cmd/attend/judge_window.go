@@ -26,6 +26,8 @@ type finder struct {
 	scope string          // pattern, "" for any
 	want  int             // which of them, from 1
 	seen  map[string]bool // windows that were judged, by id
+	other map[string]bool // those of scopes that are not meant
+	notes io.Writer       // for people
 	found *found
 }
 
@@ -34,11 +36,11 @@ var errFound = errors.New("the window is found")
 
 // find replays the file under the policy, with the rule judge in the judge's place.
 func (f *finder) find(source string, in io.Reader, policy *engine.Policy) (*found, error) {
-	f.seen = make(map[string]bool)
+	f.seen, f.other = make(map[string]bool), make(map[string]bool)
 	world := replay.New(replay.Options{Compile: f.compile})
 	started := false
 	reader := replay.Reader{Fresh: true}
-	_, err := reader.Read(source, in, func(in replay.Input) error {
+	sum, err := reader.Read(source, in, func(in replay.Input) error {
 		if !started {
 			started = true
 			if err := world.Take(in.At, replay.Input{Step: &engine.Step{Kind: engine.StepPolicy, Policy: policy}}); err != nil {
@@ -59,13 +61,24 @@ func (f *finder) find(source string, in io.Reader, policy *engine.Policy) (*foun
 	if f.found == nil {
 		world.Drain(math.MaxInt64)
 	}
+	noteTimes(f.notes, source, sum)
 	switch {
 	case f.found != nil:
 		return f.found, nil
+	case len(f.seen) == 0 && len(f.other) > 0:
+		return nil, fmt.Errorf("%s: no window settles in scopes that match %s: %d settled in others", source, visible(f.scope), len(f.other))
 	case len(f.seen) == 0:
 		return nil, fmt.Errorf("%s: no window settles under these kinds: attend check --events shows what the names resolve to", source)
 	default:
 		return nil, fmt.Errorf("%s: there is no window %d: %d settled", source, f.want, len(f.seen))
+	}
+}
+
+// noteTimes tells of events without a time: they decide when windows settle.
+func noteTimes(w io.Writer, source string, sum replay.Summary) {
+	if sum.Untimed > 0 {
+		fmt.Fprintf(w, "attend: %s: %s at the start without a time: taken to have come at once, in 1970; give each an at, as \"at\": \"2026-01-02T15:04:05Z\"\n",
+			visible(source), count(sum.Untimed, "line"))
 	}
 }
 
@@ -76,7 +89,10 @@ func (f *finder) compile(p *engine.Policy) (engine.Compiled, error) {
 	override := c.Override
 	c.Override, c.Bodies = nil, true
 	c.Judge = func(w *engine.Window) engine.Answer {
-		if f.found == nil && !f.seen[w.ID] && (f.scope == "" || engine.Glob(f.scope, w.Scope)) {
+		switch {
+		case f.scope != "" && !engine.Glob(f.scope, w.Scope):
+			f.other[w.ID] = true
+		case f.found == nil && !f.seen[w.ID]:
 			f.seen[w.ID] = true
 			if len(f.seen) == f.want {
 				set := p.For(w.Scope)

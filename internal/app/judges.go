@@ -101,6 +101,8 @@ type JudgeOptions struct {
 type Tap struct {
 	// HTTP returns what sends requests in place of next.
 	HTTP func(next http.RoundTripper) http.RoundTripper
+	// Asking is told the name of a judge before it is asked.
+	Asking func(name string)
 	// Command is called in place of a command; run runs it.
 	Command func(argv []string, stdin []byte, run func() ([]byte, error)) ([]byte, error)
 }
@@ -190,6 +192,13 @@ func (b *bench) entry(c *config.Judge) (judge.Entry, error) {
 	j, err := b.limited(c)
 	if err != nil {
 		return judge.Entry{}, err
+	}
+	if b.Tap != nil {
+		asked := j
+		j = judge.Func(func(ctx context.Context, in *judge.Input) (judge.Reply, error) {
+			b.Tap.Asking(c.Name)
+			return asked.Judge(ctx, in)
+		})
 	}
 	e := judge.Entry{
 		Name: c.Name, Judge: j, Below: c.Below, OnErrorNext: c.OnNext, Timeout: c.Timeout,

@@ -19,17 +19,19 @@ import (
 
 // Report is what [Check] found out.
 type Report struct {
-	Files    []string       `json:"files"` // that were read
-	Kinds    []KindReport   `json:"kinds"`
-	Names    []NameReport   `json:"names"`
-	Scopes   []ScopeReport  `json:"scopes"`
-	Judges   []JudgeReport  `json:"judges"` // in the order in which they are asked
-	Tokens   []TokenReport  `json:"tokens"` // those of attend.yaml
-	Sources  []SourceReport `json:"sources"`
-	Sinks    []SinkReport   `json:"sinks"`
-	Hooks    []HookReport   `json:"hooks"`
-	Warnings []Warning      `json:"warnings"`
-	Mistakes Mistakes       `json:"mistakes"`
+	Files     []string         `json:"files"` // that were read
+	Kinds     []KindReport     `json:"kinds"`
+	Names     []NameReport     `json:"names"`
+	Scopes    []ScopeReport    `json:"scopes"`
+	Judges    []JudgeReport    `json:"judges"` // in the order in which they are asked
+	Asked     []AskedReport    `json:"asked"`  // before each call of a judge
+	Overrides []OverrideReport `json:"overrides"`
+	Tokens    []TokenReport    `json:"tokens"` // those of attend.yaml
+	Sources   []SourceReport   `json:"sources"`
+	Sinks     []SinkReport     `json:"sinks"`
+	Hooks     []HookReport     `json:"hooks"`
+	Warnings  []Warning        `json:"warnings"`
+	Mistakes  Mistakes         `json:"mistakes"`
 }
 
 // KindReport is a pattern, what it stands for and how much it matched.
@@ -100,7 +102,7 @@ type NameCount struct {
 func Check(flags *pflag.FlagSet, env []string, names []NameCount) Report {
 	c, mistakes := load(flags, env)
 	r := Report{ // lists are never null in JSON
-		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{}, Hooks: []HookReport{}, Sinks: c.reportSinks(),
+		Files: append([]string{}, c.Files...), Kinds: []KindReport{}, Names: []NameReport{}, Scopes: []ScopeReport{}, Judges: []JudgeReport{}, Tokens: []TokenReport{}, Sources: []SourceReport{}, Hooks: []HookReport{}, Sinks: c.reportSinks(), Asked: c.reportAsked(), Overrides: c.reportOverrides(),
 		Warnings: append([]Warning{}, c.Warnings...), Mistakes: append(append(Mistakes{}, mistakes...), c.unfinished(env)...),
 	}
 	for _, s := range c.Scopes {

@@ -37,7 +37,7 @@ func TestCheck_SaysWhatNamesResolveToAndWhy(t *testing.T) {
 		},
 		Scopes: []ScopeReport{{Place{"attend.yaml", 3, 12}, "repo:*"}},
 		Judges: []JudgeReport{{Place: Place{Source: fromDefault}, Name: "rule", Type: JudgeRule}},
-		Tokens: []TokenReport{}, Sources: []SourceReport{}, Hooks: []HookReport{}, Sinks: []SinkReport{},
+		Tokens: []TokenReport{}, Sources: []SourceReport{}, Hooks: []HookReport{}, Sinks: []SinkReport{}, Asked: []AskedReport{}, Overrides: []OverrideReport{},
 		Warnings: []Warning{{
 			Place{Source: "kinds.json"},
 			WarnUnmapped,

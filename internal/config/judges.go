@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -82,6 +84,10 @@ type Override struct {
 	When  string // a condition (CEL) on the window and the verdict
 	Then  engine.Route
 }
+
+// Label is what an override is called: its name, or "override 2", by its place
+// among the others, counted from 0 here.
+func (o *Override) Label(at int) string { return cmp.Or(o.Name, fmt.Sprintf("override %d", at+1)) }
 
 // Hook is asked before each call of a judge: over HTTP, or as a command. The
 // zero Hook is none.

@@ -95,6 +95,9 @@ func (l *loader) judgeKey(d *draft, kind *judgeKind, host string) {
 		return
 	}
 	d.Key = l.key(d.keyVariable)
+	if d.Key == "" && l.keyless {
+		d.Key = "not set"
+	}
 	vendor := hostOf(kind.host)
 	switch {
 	case d.Key != "" || d.has("keyEnv") && d.keyEnv == "": // the latter was said
@@ -222,7 +225,7 @@ func (l *loader) finishHook(h *hookDraft) Hook {
 		l.judgeURL(h.URL, h.where["http"])
 	}
 	if h.keyEnv != "" && asked {
-		if h.Key = l.key(h.keyEnv); h.Key == "" {
+		if h.Key = l.key(h.keyEnv); h.Key == "" && !l.keyless {
 			l.fail(h.where["keyEnv"], "names the variable %s, which is not set", h.keyEnv)
 		}
 	}

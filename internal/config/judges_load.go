@@ -50,6 +50,9 @@ func (l *loader) chosen(root *yaml.Node, r *reader) (drafts []*draft, listed boo
 	if list != nil {
 		drafts = r.readJudges(list)
 	}
+	if l.alone && !takeRules(append(drafts, single)) {
+		v = given{text: string(JudgeRules), place: l.value(keyRules).place}
+	}
 	switch {
 	case v.node != nil && v.node == one:
 		return []*draft{single}, false
@@ -73,6 +76,13 @@ func (l *loader) chosen(root *yaml.Node, r *reader) (drafts []*draft, listed boo
 	}
 	d := &draft{Judge: Judge{Place: v.place, Type: kind.name, Images: true}, at: v.key, where: make(map[string]spot)}
 	return []*draft{d}, false
+}
+
+// takeRules reports whether a judge takes the rules of the top level.
+func takeRules(drafts []*draft) bool {
+	return slices.ContainsFunc(drafts, func(d *draft) bool {
+		return d != nil && d.Type == JudgeRules && !d.has("file") && !d.has("rules")
+	})
 }
 
 // present returns the value of a top-level key, nil when nothing stands there.

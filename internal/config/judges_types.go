@@ -12,6 +12,7 @@ type judgeKind struct {
 	options []string // keys of an entry besides those of every type
 	needs   []string // of them, those without which it cannot work
 	host    string   // that it calls unless url says otherwise, "" for none
+	model   string   // that it asks unless model says otherwise, "" for none
 	// variable holds its key. The hosts of the vendors want one; other hosts may.
 	variable string
 }
@@ -24,9 +25,9 @@ func judgeKinds() []judgeKind {
 	return []judgeKind{
 		{name: JudgeRule},
 		{name: JudgeRules, options: []string{"file", "rules", "below", "onError"}},
-		{name: JudgeJev, options: with(hosted, "instructions", "longContext"), host: "https://api.typesafe.ai", variable: "TYPESAFE_API_KEY"},
+		{name: JudgeJev, options: with(hosted, "instructions", "longContext"), host: "https://api.typesafe.ai", model: "jev-latest", variable: "TYPESAFE_API_KEY"},
 		{name: JudgeDecisions, options: with(hosted, "instructions"), needs: []string{"model"}, host: "https://api.openai.com", variable: "OPENAI_API_KEY"},
-		{name: JudgeAnthropic, options: with(hosted, "system"), host: "https://api.anthropic.com", variable: "ANTHROPIC_API_KEY"},
+		{name: JudgeAnthropic, options: with(hosted, "system"), host: "https://api.anthropic.com", model: "claude-haiku-5-5", variable: "ANTHROPIC_API_KEY"},
 		{name: JudgeOpenAI, options: with(hosted, "system"), needs: []string{"model"}, host: "https://api.openai.com", variable: "OPENAI_API_KEY"},
 		{name: JudgeGemini, options: with(hosted, "system"), needs: []string{"model"}, host: "https://generativelanguage.googleapis.com", variable: "GEMINI_API_KEY"},
 		{name: JudgeChat, options: with(hosted, "system"), needs: []string{"model", "url"}, variable: "OPENAI_API_KEY"},

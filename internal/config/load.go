@@ -39,6 +39,16 @@ func Load(flags *pflag.FlagSet, env []string) (*Config, error) {
 	return c, nil
 }
 
+// LoadToShow reads the configuration as [Load] does, for whoever shows what
+// would be sent and sends nothing: a key that is not set is no mistake.
+func LoadToShow(flags *pflag.FlagSet, env []string) (*Config, error) {
+	c, mistakes := loadWith(&loader{keyless: true}, flags, env)
+	if err := mistakes.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // loader gathers what the sources give, and all their mistakes.
 type loader struct {
 	c        *Config
@@ -46,6 +56,8 @@ type loader struct {
 	env      map[string]string
 	mistakes Mistakes
 	unread   bool // attend.yaml is there and could not be read
+	keyless  bool // no key is needed: nothing is sent
+	alone    bool // --rules is given, and is to be tried
 }
 
 // given is a scalar as it was written, with where: a mistake names the flag,
@@ -61,11 +73,14 @@ type given struct {
 // load returns what could be read beside every mistake, so that a report can
 // go on.
 func load(flags *pflag.FlagSet, env []string) (*Config, Mistakes) {
-	l := &loader{
-		c:      &Config{Settings: engine.Defaults()},
-		env:    environment(env),
-		values: viper.NewWithOptions(viper.KeyDelimiter("\x00")), // a dot in a key is a part of it
-	}
+	return loadWith(new(loader), flags, env)
+}
+
+func loadWith(l *loader, flags *pflag.FlagSet, env []string) (*Config, Mistakes) {
+	l.c = &Config{Settings: engine.Defaults()}
+	l.env = environment(env)
+	l.values = viper.NewWithOptions(viper.KeyDelimiter("\x00")) // a dot in a key is a part of it
+	l.alone = rulesAlone(flags)
 	root, r := l.readFile(l.path(flags, env))
 	l.layer(flags, env, root, r)
 	l.sections(root, r)

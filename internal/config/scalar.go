@@ -144,6 +144,27 @@ func ConfigFlag(fs *pflag.FlagSet) {
 	fs.StringP(keyConfig, "c", "", "read `file` (default attend.yaml, where there is one)")
 }
 
+// tried marks the flag --rules of a command that tries rules.
+const tried = "attend-tried"
+
+// TryRules says that --rules is there to be tried: where no configured judge
+// takes the rules, and --judge names none, they are the judge.
+func TryRules(fs *pflag.FlagSet) error {
+	if err := fs.SetAnnotation(keyRules, tried, nil); err != nil {
+		return fmt.Errorf("try rules: %w", err)
+	}
+	return nil
+}
+
+// rulesAlone reports that rules are to be tried, and no flag names a judge.
+func rulesAlone(fs *pflag.FlagSet) bool {
+	if fs == nil || !fs.Changed(keyRules) || fs.Changed(keyJudge) {
+		return false
+	}
+	_, marked := fs.Lookup(keyRules).Annotations[tried]
+	return marked
+}
+
 // parseThreshold reads actThreshold; off is 0, as the engine has it.
 func parseThreshold(text string) (float64, error) {
 	text = strings.TrimSpace(text)
