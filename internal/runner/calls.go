@@ -20,7 +20,7 @@ type call struct {
 	asks     *Asks       // who is asked; nil while it has no place
 	held     engine.Time // nobody can be asked before; 0 where that is not known
 	told     bool        // a trace tells that it is held
-	gathered *gathered   // what the hooks brought; nil while it is out
+	gathered *Gathered   // what the hooks brought; nil while it is out
 	begun    bool        // its start is on its way into the log
 	running  bool
 	cancel   context.CancelFunc // of what runs
@@ -32,7 +32,7 @@ type call struct {
 type outcome struct {
 	scope    *scope
 	call     *call
-	gathered *gathered
+	gathered *Gathered
 	reply    judge.Reply
 	err      error
 	calls    []engine.Exchange
@@ -96,8 +96,8 @@ const lastWord = 20 * time.Millisecond
 // does not.
 func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 	w, in := r.input(s.state, now)
-	in.Facts, in.Images = c.gathered.facts, c.gathered.images
-	in.Predicates = slices.Concat(in.Predicates, c.gathered.predicates)
+	in.Facts, in.Images = c.gathered.Facts, c.gathered.Images
+	in.Predicates = slices.Concat(in.Predicates, c.gathered.Predicates)
 	c.asks = r.asks.Load() // it may be another since the hooks were asked
 	ask := r.judgeFor(c.asks, s.state.Slot.Policy, w)
 	timeout := time.Duration(s.state.Slot.TimeoutMs) * time.Millisecond
@@ -202,8 +202,8 @@ func (r *Runner) take(o outcome) {
 	}
 	if o.gathered != nil {
 		o.call.gathered = o.gathered
-		for i := range o.gathered.failed {
-			o.gathered.failed[i].log(r.log, o.scope.name, o.call.window)
+		for i := range o.gathered.Failed {
+			logHook(r.log, &o.gathered.Failed[i], o.scope.name, o.call.window)
 		}
 	} else {
 		o.call.result = &o

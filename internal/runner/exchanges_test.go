@@ -8,6 +8,7 @@ import (
 	"errors"
 	"image"
 	"image/png"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,30 @@ func TestRunner_HooksFailAlone(t *testing.T) {
 		}
 		if steps[2].Step.Call.Facts != nil {
 			t.Errorf("facts stand in the log though nothing is to be recorded: %s", steps[2].Step.Call.Facts)
+		}
+	})
+}
+
+// Of more images than may be the first are shown, and a trace tells.
+func TestRunner_TooManyImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pixel = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+		s := &script{reply: []any{engine.Queue}}
+		w := start(t, open(t), policy("script", kinds), runner.Options{
+			Judge: s,
+			Capture: func(context.Context, string) ([]judge.Image, error) {
+				return slices.Repeat([]judge.Image{{Data: pixel, MIME: "image/gif"}}, 130), nil
+			},
+		})
+		w.push("a", "ask")
+		synctest.Wait()
+		w.want("a", "settled flush 1", "trace", "call 1", "decision queue")
+		steps := w.stepsOf("a")
+		if tr := steps[1].Step.Trace; tr.Name != "captureFailed" || !strings.HasPrefix(tr.Message, "of 130 images the first 128 are shown") {
+			t.Errorf("trace %+v", tr)
+		}
+		if seen, told := len(s.seen[0].Images), len(steps[2].Step.Call.Images); seen != 128 || told != 128 {
+			t.Errorf("the judge saw %d images, and %d stand on the call; want 128", seen, told)
 		}
 	})
 }

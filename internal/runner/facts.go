@@ -20,22 +20,20 @@ import (
 const (
 	maxFacts      = 64 << 10 // bytes
 	maxPredicates = 199      // questions; a hosted judge takes 200, and the route is one
-	maxImages     = 16
+	maxImages     = 128      // as many as a judge takes (seed, "Images")
 	maxImageBytes = 32 << 20 // in all, decoded
 )
 
-// gathered is what the hooks brought for a call. Each of them may fail: that
-// leaves a trace and never fails the call.
-type gathered struct {
-	facts      json.RawMessage
-	predicates []engine.Predicate
-	images     []judge.Image
-	refs       []engine.ImageRef // of the images, in their order
-	failed     []hookTrace
+// Gathered is what the hooks brought for a call.
+type Gathered struct {
+	Facts      json.RawMessage
+	Predicates []engine.Predicate // questions besides those of the settings
+	Images     []judge.Image
+	// Failed are the traces of hooks that brought nothing, or not all: that never
+	// fails the call.
+	Failed []engine.Trace
+	refs   []engine.ImageRef // of the images, in their order
 }
-
-// hookTrace is the trace of a hook that brought nothing, or not all.
-type hookTrace struct{ engine.Trace }
 
 // Names of such traces.
 const (
@@ -43,7 +41,7 @@ const (
 	captureFailed = "captureFailed"
 )
 
-func (t *hookTrace) log(log *slog.Logger, scope, window string) {
+func logHook(log *slog.Logger, t *engine.Trace, scope, window string) {
 	if t.Name == captureFailed {
 		log.Warn("captureFailed", "scope", scope, "window", window, "message", t.Message)
 		return
@@ -73,12 +71,12 @@ func (r *Runner) begin(ctx context.Context, s *scope, now engine.Time) []engine.
 	c := s.call
 	c.begun = true
 	var steps []engine.Step
-	for i := range c.gathered.failed {
-		steps = append(steps, engine.Step{Kind: engine.StepTrace, Window: c.window, Trace: &c.gathered.failed[i].Trace})
+	for i := range c.gathered.Failed {
+		steps = append(steps, engine.Step{Kind: engine.StepTrace, Window: c.window, Trace: &c.gathered.Failed[i]})
 	}
-	start.Call.Predicates, start.Call.Images = c.gathered.predicates, c.gathered.refs
+	start.Call.Predicates, start.Call.Images = c.gathered.Predicates, c.gathered.refs
 	if c.asks.Record {
-		start.Call.Facts = c.gathered.facts
+		start.Call.Facts = c.gathered.Facts
 	}
 	return append(steps, start)
 }
@@ -95,7 +93,7 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 	}
 	c.asks = r.asks.Load()
 	if c.asks.Judge == nil || c.asks.Context == nil && c.asks.Capture == nil || r.rules.Latest().PureJudge() != nil {
-		c.gathered = new(gathered)
+		c.gathered = new(Gathered)
 		return true
 	}
 	asks := c.asks
@@ -104,14 +102,7 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 	cancel := c.cancel
 	r.calls.Go(func() {
 		defer cancel()
-		var facts, images gathered
-		var both sync.WaitGroup
-		both.Go(func() { facts = asks.gatherContext(ctx, s.name, set) })
-		both.Go(func() { images = asks.gatherImages(ctx, s.name, set) })
-		both.Wait()
-		got := facts
-		got.images, got.refs = images.images, images.refs
-		got.failed = slices.Concat(facts.failed, images.failed)
+		got := asks.Gather(ctx, s.name, set)
 		if ctx.Err() != nil {
 			return
 		}
@@ -123,7 +114,20 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 	return false
 }
 
-func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
+// Gather asks the hooks side by side, each within its time, and keeps what may be
+// shown of what they bring.
+func (a *Asks) Gather(ctx context.Context, scope string, set *engine.Settings) Gathered {
+	var got, images Gathered
+	var both sync.WaitGroup
+	both.Go(func() { got = a.gatherContext(ctx, scope, set) })
+	both.Go(func() { images = a.gatherImages(ctx, scope, set) })
+	both.Wait()
+	got.Images, got.refs = images.Images, images.refs
+	got.Failed = slices.Concat(got.Failed, images.Failed)
+	return got
+}
+
+func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Settings) (got Gathered) {
 	if a.Context == nil {
 		return got
 	}
@@ -134,7 +138,7 @@ func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Sett
 	if err != nil { // what it brought beside the error counts
 		got.fail(contextFailed, err, time.Since(begun))
 	}
-	if got.facts, err = checkFacts(brought.Facts); err != nil {
+	if got.Facts, err = checkFacts(brought.Facts); err != nil {
 		got.fail(contextFailed, err, time.Since(begun))
 	}
 	if n := len(brought.Predicates); n > maxPredicates {
@@ -148,28 +152,25 @@ func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Sett
 			continue
 		}
 		asked = append(asked, p)
-		got.predicates = append(got.predicates, p)
+		got.Predicates = append(got.Predicates, p)
 	}
 	return got
 }
 
-func (a *Asks) gatherImages(ctx context.Context, scope string, set *engine.Settings) (got gathered) {
+func (a *Asks) gatherImages(ctx context.Context, scope string, set *engine.Settings) (got Gathered) {
 	if a.Capture == nil {
 		return got
 	}
 	begun := time.Now()
-	images, err := fetch(ctx, "captureTimeoutMs", set.CaptureTimeoutMs, func(ctx context.Context) ([]judge.Image, error) {
+	brought, err := fetch(ctx, "captureTimeoutMs", set.CaptureTimeoutMs, func(ctx context.Context) ([]judge.Image, error) {
 		return a.Capture(ctx, scope)
 	})
-	var refs []engine.ImageRef
-	if err == nil {
-		refs, err = checkImages(images)
-	}
-	if err != nil {
+	if err != nil { // what it brought beside the error counts
 		got.fail(captureFailed, err, time.Since(begun))
-		return got
 	}
-	got.images, got.refs = images, refs
+	if got.Images, got.refs, err = checkImages(brought); err != nil {
+		got.fail(captureFailed, err, time.Since(begun))
+	}
 	return got
 }
 
@@ -199,11 +200,11 @@ func fetch[T any](ctx context.Context, name string, ms int64, ask func(context.C
 }
 
 // fail leaves the trace of a hook that brought nothing, or not all.
-func (g *gathered) fail(name string, err error, took time.Duration) {
-	g.failed = append(g.failed, hookTrace{engine.Trace{
+func (g *Gathered) fail(name string, err error, took time.Duration) {
+	g.Failed = append(g.Failed, engine.Trace{
 		Name: name, Message: engine.Shorten(engine.EscapeLine(err.Error()), maxMessage),
 		Fields: map[string]string{"tookMs": fmt.Sprint(took.Milliseconds())},
-	}})
+	})
 }
 
 // checkFacts refuses what cannot stand in the log as facts.
@@ -220,22 +221,22 @@ func checkFacts(facts json.RawMessage) (json.RawMessage, error) {
 	return facts, nil
 }
 
-// checkImages refuses what is no image, and tells the others apart.
-func checkImages(images []judge.Image) ([]engine.ImageRef, error) {
-	if len(images) > maxImages {
-		return nil, fmt.Errorf("there are %d images: at most %d", len(images), maxImages)
-	}
-	var refs []engine.ImageRef
+// checkImages keeps the first images, as many as may be, and tells them apart; of
+// images of which one is none it keeps nothing. The error tells what is left out.
+func checkImages(images []judge.Image) (kept []judge.Image, refs []engine.ImageRef, err error) {
 	bytes := 0
-	for i := range images {
+	for i := range images[:min(len(images), maxImages)] {
 		p, err := judge.Look(images[i])
 		if err != nil {
-			return nil, fmt.Errorf("image %d: %w", i+1, err)
+			return nil, nil, fmt.Errorf("image %d: %w", i+1, err)
 		}
 		if bytes += p.Bytes; bytes > maxImageBytes {
-			return nil, fmt.Errorf("the images have more than %d bytes", maxImageBytes)
+			break
 		}
 		refs = append(refs, p.Ref())
 	}
-	return refs, nil
+	if len(refs) < len(images) {
+		err = fmt.Errorf("of %d images the first %d are shown: at most %d, of %d bytes in all", len(images), len(refs), maxImages, maxImageBytes)
+	}
+	return images[:len(refs)], refs, err
 }

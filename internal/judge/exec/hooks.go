@@ -19,8 +19,8 @@ import (
 
 // What a hook may bring.
 const (
-	maxPredicates = 199 // a hosted judge takes 200 questions, and the route is one
-	maxImages     = 16
+	maxPredicates = 199      // a hosted judge takes 200 questions, and the route is one
+	maxImages     = 128      // as many as a judge takes (seed, "Images"); the rest is left out
 	maxImageBytes = 32 << 20 // in all, decoded
 
 	// maxCapture is what such images take as text, with room for the frame and
@@ -117,33 +117,35 @@ func parseImages(raw []byte) ([]judge.Image, error) {
 	if err != nil {
 		return nil, errors.New(`the hook's answer is none of {"images": [{"data", "mimeType"}]}, a list of images, one image, and null`)
 	}
-	if err := check(images); err != nil {
-		return nil, err
-	}
-	return images, nil
+	return check(images)
 }
 
-// check checks images, and takes the line breaks out of their base64.
-func check(images []judge.Image) error {
-	if len(images) > maxImages {
-		return fmt.Errorf("the hook brought %d images: may bring at most %d", len(images), maxImages)
-	}
+// check keeps the first images, as many as may be, and takes the line breaks out
+// of their base64. The error tells of those that are left out, or why none is
+// kept.
+func check(images []judge.Image) (kept []judge.Image, err error) {
+	brought := len(images)
+	images = images[:min(brought, maxImages)]
 	total := 0
 	for i := range images {
 		image := &images[i]
 		if strings.HasPrefix(image.Data, "data:") {
-			return fmt.Errorf("the hook's image %d has a data: prefix: write the base64 alone", i+1)
+			return nil, fmt.Errorf("the hook's image %d has a data: prefix: write the base64 alone", i+1)
 		}
 		image.Data = strings.ReplaceAll(strings.ReplaceAll(image.Data, "\n", ""), "\r", "")
 		picture, err := judge.Look(*image)
 		if err != nil {
-			return fmt.Errorf("the hook's image %d: %w", i+1, err)
+			return nil, fmt.Errorf("the hook's image %d: %w", i+1, err)
 		}
 		if total += picture.Bytes; total > maxImageBytes {
-			return fmt.Errorf("the hook's images have more than %d bytes", maxImageBytes)
+			images = images[:i]
+			break
 		}
 	}
-	return nil
+	if len(images) < brought {
+		err = fmt.Errorf("of %d images the first %d are taken: at most %d, of %d bytes in all", brought, len(images), maxImages, maxImageBytes)
+	}
+	return images, err
 }
 
 // readImages reads them as they are. It goes over the text as few times as can

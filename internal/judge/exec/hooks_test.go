@@ -97,20 +97,26 @@ func gif(t *testing.T, size int) string {
 	return base64.StdEncoding.EncodeToString(append(b, make([]byte, size-len(b))...))
 }
 
+// The first images are kept, as many as may be, and what is left out is told.
 func TestCapture_IsBounded(t *testing.T) {
 	images := func(n, size int) []judge.Image {
 		return slices.Repeat([]judge.Image{{Data: gif(t, size), MIME: "image/gif"}}, n)
 	}
 	most := images(maxImages, maxImageBytes/maxImages)
-	if err := check(most); err != nil || maxImages*(len(most[0].Data)+len(`{"data":"","mimeType":"image/jpeg"}, `)) > maxCapture {
-		t.Errorf("as much as may be: %v", err)
+	if kept, err := check(most); err != nil || len(kept) != maxImages || maxImages*(len(most[0].Data)+len(`{"data":"","mimeType":"image/jpeg"}, `)) > maxCapture {
+		t.Errorf("as much as may be: %d, %v", len(kept), err)
 	}
-	for says, images := range map[string][]judge.Image{
-		"brought 17 images: may bring at most 16": images(maxImages+1, 100),
-		"have more than 33554432 bytes":           images(2, maxImageBytes/2+1),
+	for _, c := range []struct {
+		brought []judge.Image
+		kept    int
+		says    string
+	}{
+		{images(maxImages+2, 100), 128, "of 130 images the first 128 are taken: at most 128, of 33554432 bytes in all"},
+		{images(2, maxImageBytes/2+1), 1, "of 2 images the first 1 are taken"},
 	} {
-		if err := check(images); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want it to say %q", err, says)
+		kept, err := check(c.brought)
+		if len(kept) != c.kept || err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%d are kept, %v; want %d and %q", len(kept), err, c.kept, c.says)
 		}
 	}
 }

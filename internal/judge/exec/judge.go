@@ -64,15 +64,19 @@ type question struct {
 }
 
 // ask writes an input as one JSON object: what is rendered for every judge, and
-// what the others are told elsewhere, the scope, the routes and the images.
+// what the others are told elsewhere, or not in full: the scope, the routes, the
+// last verdicts and the images.
 func ask(in *judge.Input) question {
-	rendered := judge.Render(in, maxInput)
+	rest := *in
+	rest.Recent = nil
+	rendered := judge.Render(&rest, maxInput)
 	q := question{cut: rendered.Cut}
 	q.text = join(encode(struct {
-		Scope  string        `json:"scope"`
-		Now    engine.Time   `json:"now"`
-		Routes []judge.Offer `json:"routes"`
-	}{in.Scope, in.Now, in.Routes}), rendered.JSON)
+		Scope  string          `json:"scope"`
+		Now    engine.Time     `json:"now"`
+		Routes []judge.Offer   `json:"routes"`
+		Recent []engine.Recent `json:"recent,omitempty"`
+	}{in.Scope, in.Now, in.Routes, in.Recent}), rendered.JSON)
 	q.whole = q.text
 	if len(in.Images) > 0 {
 		q.whole = join(q.text, encode(struct {

@@ -19,9 +19,9 @@ import (
 func TestJudge_IsAskedAndAnswers(t *testing.T) {
 	const (
 		answer   = `{"route":"queue","probabilities":{"queue":0.75,"wait":0.25,"skip":null},"predicates":{"asked":0.5,"other":1},"confidence":0.9,"model":"m-1","usage":{"input_tokens":7,"output_tokens":2},"why":"because"}` + "\n"
-		question = `{"scope":"chat:1","now":1500,"routes":[{"route":"queue","criterion":"work"},{"route":"skip"}],` +
+		question = `{"scope":"chat:1","now":1500,"routes":[{"route":"queue","criterion":"work"},{"route":"skip"}],"recent":[{"window":"w0","at":900,"route":"note","judgedRoute":"skip"}],` +
 			`"guidance":"be kind","predicates":[{"name":"asked","question":"asked?"},{"name":"route","question":"a route?"}],` +
-			`"recent":[{"at":900,"route":"note"}],"facts":{"mid":true},"window":{"id":"w1","reason":"flush","waits":1,"dropped":2,"gap":true,"settledAt":1400,` +
+			`"facts":{"mid":true},"window":{"id":"w1","reason":"flush","waits":1,"dropped":2,"gap":true,"settledAt":1400,` +
 			`"events":[{"id":"e1","name":"message.created","kind":"flush","seenAt":1300,"text":"` + state + `","data":{"from":"bob"}}]}`
 	)
 	host := serve(t, func(w http.ResponseWriter, r *http.Request, asked string) {
