@@ -176,16 +176,30 @@ func (a *API) show(ctx context.Context, it *feed.Item) (body any, size int, err 
 		letter := *it.DeadLetter
 		settled := letter.Settled
 		letter.Settled, letter.Members = nil, nil // for a requeue alone
-		letter.Events, size, err = a.withData(ctx, letter.Events, settled)
-		return &letter, size, err
+		if letter.Events, size, err = a.withData(ctx, letter.Events, settled); err != nil || letter.Decision == nil {
+			return &letter, size, err
+		}
+		d, more, err := a.decision(ctx, *letter.Decision, it.Position)
+		letter.Decision = d
+		return &letter, size + more, err
 	}
-	d := *it.Decision
-	settled, err := a.settledBefore(ctx, d.ID, it.Position)
+	return a.decision(ctx, *it.Decision, it.Position)
+}
+
+// decision adds to a copy of a decision the data of its events, to the notice
+// too.
+func (a *API) decision(ctx context.Context, d engine.Decision, before engine.Position) (filled *engine.Decision, size int, err error) {
+	settled, err := a.settledBefore(ctx, d.ID, before)
 	if err != nil {
 		return nil, 0, err
 	}
-	d.Events, size, err = a.withData(ctx, d.Events, settled)
-	return &d, size, err
+	records, err := a.kept(ctx, settled)
+	if err != nil {
+		return nil, 0, err
+	}
+	d.Notice = engine.NoticeWithData(&d, settled, records)
+	d.Events, size = fill(d.Events, records)
+	return &d, size, nil
 }
 
 // settledBefore returns how the window was last closed before a position, nil
@@ -204,18 +218,33 @@ func (a *API) settledBefore(ctx context.Context, window string, before engine.Po
 	return last, nil
 }
 
-// withData returns a copy of a window's events with the data that is still
-// kept.
-func (a *API) withData(ctx context.Context, views []engine.EventView, settled *engine.Settled) (filled []engine.EventView, size int, err error) {
-	filled = make([]engine.EventView, len(views)) // never null in the answer
-	copy(filled, views)
-	if settled == nil || len(filled) == 0 {
-		return filled, 0, nil
+// kept returns those events of a window that are still in the log.
+func (a *API) kept(ctx context.Context, settled *engine.Settled) ([]engine.Record, error) {
+	if settled == nil {
+		return nil, nil
 	}
 	records, err := a.Log.Events(ctx, settled.Events)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the events of window %s: %w", settled.Window, err)
+		return nil, fmt.Errorf("read the events of window %s: %w", settled.Window, err)
 	}
+	return records, nil
+}
+
+// withData returns a copy of a window's events with the data that is still
+// kept.
+func (a *API) withData(ctx context.Context, views []engine.EventView, settled *engine.Settled) (filled []engine.EventView, size int, err error) {
+	records, err := a.kept(ctx, settled)
+	if err != nil {
+		return nil, 0, err
+	}
+	filled, size = fill(views, records)
+	return filled, size, nil
+}
+
+// fill returns a copy of events with the data that the log holds, and its size.
+func fill(views []engine.EventView, records []engine.Record) (filled []engine.EventView, size int) {
+	filled = make([]engine.EventView, len(views)) // never null in the answer
+	copy(filled, views)
 	data := make(map[string][]byte, len(records)) // ids are unique in a window
 	for i := range records {
 		if e := records[i].Event; e != nil {
@@ -226,5 +255,5 @@ func (a *API) withData(ctx context.Context, views []engine.EventView, settled *e
 		filled[i].Data = data[filled[i].ID]
 		size += len(filled[i].Data)
 	}
-	return filled, size, nil
+	return filled, size
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"attend/internal/access"
@@ -37,18 +36,15 @@ func (a *API) showDecision(w http.ResponseWriter, r *http.Request) error {
 // wholeEvents puts every event of the window into D, with text and data
 // uncut. Where some are no longer kept, those that D holds stay.
 func (a *API) wholeEvents(ctx context.Context, d *engine.Decision, settled *engine.Settled) error {
-	if settled == nil {
-		d.Events, _, _ = a.withData(ctx, d.Events, nil)
-		return nil
-	}
-	records, err := a.Log.Events(ctx, settled.Events)
+	records, err := a.kept(ctx, settled)
 	if err != nil {
-		return fmt.Errorf("read the events of window %s: %w", settled.Window, err)
-	}
-	if len(records) < len(settled.Events) && len(d.Events) > 0 {
-		d.Events, _, err = a.withData(ctx, d.Events, settled)
 		return err
 	}
+	if settled == nil || len(records) < len(settled.Events) && len(d.Events) > 0 {
+		d.Events, _ = fill(d.Events, records)
+		return nil
+	}
+	d.Notice = engine.NoticeWithData(d, settled, records)
 	d.Events, d.Cut = make([]engine.EventView, len(records)), len(settled.Events)-len(records)
 	for i := range records {
 		e := records[i].Event

@@ -9,6 +9,7 @@ import (
 
 	"attend/internal/config"
 	"attend/internal/engine"
+	"attend/internal/feed"
 	"attend/internal/program"
 	"attend/internal/runner"
 	"attend/internal/sink"
@@ -74,6 +75,8 @@ func newSink(c *config.Sink) (builtSink, error) {
 // outbox hands over to the sinks that are configured. What is for another is
 // tried again: a replica may have it that has loaded its configuration already.
 type outbox struct {
+	reader *feed.Reader // for the data of events
+
 	mu          sync.RWMutex
 	now, before sinks // before are those of the configuration before
 }
@@ -120,23 +123,39 @@ func (o *outbox) Deliver(ctx context.Context, p *runner.Parcel) error {
 	if !ok {
 		return &sink.Error{Message: fmt.Sprintf("no sink of the name %q is configured here", p.Sink)}
 	}
-	body, err := json.Marshal(shown(p))
+	content, err := o.shown(ctx, p)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(content)
 	if err != nil {
 		return &sink.Error{Message: "it cannot be written as JSON", Never: true}
 	}
 	return to.Deliver(ctx, &sink.Message{ID: p.ID, Body: body})
 }
 
-// shown is a parcel as everyone is shown it: a dead letter without what is for
-// its requeue alone.
-func shown(p *runner.Parcel) any {
+// shown is a parcel as a sink is shown it: with the data of events that have no
+// text in the notice, and a dead letter without what is for its requeue alone.
+func (o *outbox) shown(ctx context.Context, p *runner.Parcel) (any, error) {
 	if p.DeadLetter == nil {
-		return p.Decision
+		return o.noticed(ctx, p.Decision)
 	}
 	letter := *p.DeadLetter
 	letter.Settled, letter.Members = nil, nil
 	if letter.Events == nil {
 		letter.Events = []engine.EventView{}
 	}
-	return &letter
+	var err error
+	if letter.Decision != nil {
+		letter.Decision, err = o.noticed(ctx, letter.Decision)
+	}
+	return &letter, err
+}
+
+// noticed is a copy of a decision with the notice for its receiver.
+func (o *outbox) noticed(ctx context.Context, of *engine.Decision) (*engine.Decision, error) {
+	d := *of
+	var err error
+	d.Notice, err = o.reader.Notice(ctx, of)
+	return &d, err
 }

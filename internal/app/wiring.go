@@ -19,6 +19,7 @@ import (
 // mount makes the adapters and adds their routes.
 func (a *App) mount(r chi.Router) error {
 	reader := feed.NewReader(a.store)
+	a.outbox.reader = reader
 	a.consumers = feed.NewConsumers(a.store, reader, feed.ConsumersOptions{Shared: a.leases != nil})
 	if err := a.consumers.Register(a.opt.Registry); err != nil {
 		return err

@@ -37,6 +37,28 @@ func ComposeDecision(scope string, st *Settled, members Members, v *Verdict, bod
 	return d
 }
 
+// NoticeWithData is D's notice for whoever may read the data of events: an event
+// without text is shown by its name and its data (seed, "MCP Events sources").
+// The recorded notice is for everyone, and has names alone. Bodies are the
+// window's events; where some of them are no longer kept the recorded notice
+// stays.
+func NoticeWithData(d *Decision, st *Settled, bodies []Record) string {
+	if st == nil || len(bodies) == 0 || len(bodies) < len(st.Events) {
+		return d.Notice
+	}
+	lines := make([]Line, len(bodies))
+	bare := false
+	for i := range bodies {
+		e := bodies[i].Event
+		lines[i] = Line{Kind: e.Kind, Name: e.Name, Text: e.Text, Data: e.Data}
+		bare = bare || e.Text == "" && len(e.Data) > 0
+	}
+	if !bare {
+		return d.Notice
+	}
+	return Notice(lines, true)
+}
+
 // ComposeDeadLetter fills in the events of a dead letter.
 func ComposeDeadLetter(d *DeadLetter, bodies []Record) {
 	views, _ := view(d.Members, bodies)

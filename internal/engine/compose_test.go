@@ -56,6 +56,28 @@ func TestComposeDecision(t *testing.T) {
 
 // Where no judge was asked, judgedRoute and judge are null; lists and maps are
 // never null.
+// Whoever may read the data of events has it in the notice, where there is no
+// text; the recorded notice is for everyone.
+func TestNoticeWithData(t *testing.T) {
+	members, bodies := window([]engine.Line{
+		{Kind: engine.Consequence, Name: "log.line", Data: []byte(`{"n": 1}`)},
+		{Kind: engine.Closing, Name: "build.failed", Text: "the build failed", Data: []byte(`{"n": 2}`)},
+	})
+	st := &engine.Settled{Window: "w", Events: []engine.Position{1, 2}}
+	d := engine.ComposeDecision("s", st, members, new(engine.Verdict), bodies)
+	for what, c := range map[string]struct{ got, want string }{
+		"recorded":             {d.Notice, "log.line\nthe build failed"},
+		"with data":            {engine.NoticeWithData(d, st, bodies), "log.line {\"n\":1}\nthe build failed"},
+		"some are gone":        {engine.NoticeWithData(d, st, bodies[:1]), d.Notice},
+		"nobody knows of them": {engine.NoticeWithData(d, nil, nil), d.Notice},
+		"nothing to add":       {engine.NoticeWithData(&engine.Decision{Notice: "as it was"}, &engine.Settled{Events: st.Events[1:]}, bodies[1:]), "as it was"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q", what, c.got)
+		}
+	}
+}
+
 func TestComposeDecision_NoJudge(t *testing.T) {
 	members, _ := window([]engine.Line{{Kind: engine.Closing, Name: "a"}})
 	st := &engine.Settled{Window: "w", Reason: engine.ReasonClosing, Trigger: engine.TriggerDeadline, Silence: "s"}
