@@ -17,6 +17,12 @@ const maxDetail = 500
 // entry is where people set what a bridge needs.
 const entry = "this server's entry in the host's configuration"
 
+// Why no answer came, where that passes by itself.
+const (
+	reasonUnreachable = "unreachable"
+	reasonInterrupted = "interrupted"
+)
+
 // trouble is what the host is told in place of an answer.
 type trouble struct {
 	reason string // for programs
@@ -35,7 +41,18 @@ func (b *bridge) explain(ctx context.Context, m *message, err error) {
 	if t.status != 0 {
 		data["status"] = t.status
 	}
-	b.tell(failure(m.id, codeInternal, t.text, data))
+	b.tell(failure(m.id, t.code(m), t.text, data))
+}
+
+// code is that of the error. Who follows events takes an internal error for the
+// end of a subscription (events contract, "Errors"), and goes on after that of a
+// connection which is closed.
+func (t *trouble) code(m *message) int {
+	passes := t.reason == reasonUnreachable || t.reason == reasonInterrupted || t.status == http.StatusTooManyRequests || t.status >= http.StatusInternalServerError
+	if passes && (m.method == methodInitialize || strings.HasPrefix(m.method, methodEvents)) {
+		return codeConnectionClosed
+	}
+	return codeInternal
 }
 
 // trouble finds the words for an error, and what would mend it.
@@ -50,11 +67,11 @@ func (b *bridge) trouble(err error) *trouble {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" { // before anything was sent
-		return &trouble{reason: "unreachable", text: fmt.Sprintf(
+		return &trouble{reason: reasonUnreachable, text: fmt.Sprintf(
 			"attend does not answer at %s (%v): start it with `attend serve`, or set ATTEND_URL or ATTEND_SOCKET in %s to where it listens; then call again",
 			b.opts.At, err, entry)}
 	}
-	return &trouble{reason: "interrupted", text: fmt.Sprintf(
+	return &trouble{reason: reasonInterrupted, text: fmt.Sprintf(
 		"the connection to attend at %s broke before the answer was there (%v): what was asked for may have been done; call again when attend is back",
 		b.opts.At, err)}
 }

@@ -13,6 +13,7 @@ const (
 	methodInitialize  = "initialize"
 	methodInitialized = "notifications/initialized"
 	methodCancelled   = "notifications/cancelled"
+	methodEvents      = "events/" // what those of the Events extension begin with
 
 	// firstModern is the first revision without sessions. Revisions are dates,
 	// so they compare as strings.
@@ -25,6 +26,8 @@ const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeInternal       = -32603
+
+	codeConnectionClosed = -32000 // of SDKs: it is to be opened again
 )
 
 // message is one JSON-RPC message, and what the bridge reads of it.

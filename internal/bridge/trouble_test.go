@@ -79,6 +79,36 @@ func TestTrouble_WhatTheHostIsTold(t *testing.T) {
 	}
 }
 
+// Who follows events must not take for its end that the daemon is away.
+func TestTrouble_EventsGoOnAfterwards(t *testing.T) {
+	down := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+	}
+	for name, c := range map[string]struct {
+		daemon *daemon
+		method string
+		code   string
+	}{
+		"a daemon that is away":       {&daemon{down: true}, "events/poll", "-32000"},
+		"at the beginning":            {&daemon{down: true}, "initialize", "-32000"},
+		"a stream that breaks":        {&daemon{handle: func(w http.ResponseWriter, _ *http.Request) { asEvents(w, ": ok\n\n") }}, "events/stream", "-32000"},
+		"a daemon that cannot":        {&daemon{handle: down(503)}, "events/list", "-32000"},
+		"a daemon that has too much":  {&daemon{handle: down(429)}, "events/poll", "-32000"},
+		"a daemon that does not want": {&daemon{handle: down(403)}, "events/poll", "-32603"},
+		"a tool":                      {&daemon{down: true}, "tools/call", "-32603"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := connect(t, c.daemon)
+				h.say(`{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":{}}`)
+				if lines := h.heard(); len(lines) != 1 || !strings.HasPrefix(lines[0], `{"jsonrpc":"2.0","id":1,"error":{"code":`+c.code+`,`) {
+					t.Errorf("the host is told %q", lines)
+				}
+			})
+		})
+	}
+}
+
 func TestTrouble_NoToken(t *testing.T) {
 	b := &bridge{opts: Options{At: "http://attend.test/mcp"}}
 	if got := b.trouble(&refusal{status: 401}); !strings.Contains(got.text, "wants a token: set ATTEND_TOKEN") {
