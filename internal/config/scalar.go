@@ -85,7 +85,7 @@ func scalars() []scalar {
 		{key: "retention.everyMs", fallback: "60000", set: setRetentionEvery},
 		{key: keyJudge, fallback: "rule", usage: "`judge` of settled windows: rule, rules, jev, decisions, anthropic, openai, gemini, chat, http, command"},
 		{key: "judgeModel", usage: "`model` of the judge"},
-		{key: "judgeUrl", usage: "base `URL` of the judge, as https://host/v1"},
+		{key: "judgeUrl", usage: "`URL` of the judge: of a model the base, as https://host/v1; of jev and decisions taken as it stands"},
 		{key: keyRules, usage: "`rules` of the judge rules: a YAML or JSON file, or inline JSON"},
 		{key: "judgeRecord", fallback: "true", set: setJudgeRecord},
 		{key: "judgeCalls", fallback: "64", set: setJudgeCalls},
