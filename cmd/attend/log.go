@@ -62,7 +62,7 @@ attend log import reads. How far it has come is told on standard error.`,
 			if after < 0 {
 				return fmt.Errorf("--after %d: must be at least 0", after)
 			}
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			cfg, err := config.LoadToShow(cmd.Flags(), p.env)
 			if err != nil {
 				return err
 			}

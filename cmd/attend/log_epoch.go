@@ -25,7 +25,7 @@ A store that attend log import has made has an epoch of its own already.`,
 		Example: `  cp backup.db attend.db && attend log new-epoch --store sqlite:attend.db && attend serve`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			cfg, err := config.LoadToShow(cmd.Flags(), p.env)
 			if err != nil {
 				return err
 			}

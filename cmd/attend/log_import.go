@@ -33,7 +33,7 @@ remove it. Where the first line is refused, nothing was begun.`,
   attend log import --store sqlite:/var/lib/attend/attend.db < backup.ndjson`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			cfg, err := config.LoadToShow(cmd.Flags(), p.env)
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ the schema that they are in.`,
   attend migrate --store 'postgres://owner@db/app?search_path=attend' --dry-run`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			cfg, err := config.LoadToShow(cmd.Flags(), p.env)
 			if err != nil {
 				return err
 			}

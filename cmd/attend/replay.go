@@ -59,7 +59,7 @@ export does.`,
 		Args: takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.fresh = cmd.Flags().Changed("kinds") || cmd.Flags().Changed("config") || cmd.Flags().Changed("act-threshold")
-			cfg, err := config.Load(cmd.Flags(), p.env)
+			cfg, err := config.LoadToShow(cmd.Flags(), p.env)
 			if err != nil {
 				return fmt.Errorf("the configuration cannot be used:\n%w", err)
 			}

@@ -161,7 +161,7 @@ func (r *reader) expand(n *yaml.Node, key string) (Secret, bool) {
 		return "", false
 	}
 	value, set := r.env[name]
-	if !set {
+	if !set && !r.keyless {
 		r.fail(n, key, "names the variable %s, which is not set", clip(name))
 	}
 	return Secret(value), set

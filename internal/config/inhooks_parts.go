@@ -31,6 +31,7 @@ func (r *reader) secretsFromEnv(n *yaml.Node, key string) []Secret {
 		// A line's end is what a file leaves behind, and no part of the secret.
 		value := strings.TrimRight(r.env[name], "\r\n")
 		switch {
+		case value == "" && r.keyless:
 		case value == "":
 			r.fail(node, key, "names the variable %s, which is not set", name)
 		case len(value) > maxTokenBytes:

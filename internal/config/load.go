@@ -39,8 +39,9 @@ func Load(flags *pflag.FlagSet, env []string) (*Config, error) {
 	return c, nil
 }
 
-// LoadToShow reads the configuration as [Load] does, for whoever shows what
-// would be sent and sends nothing: a key that is not set is no mistake.
+// LoadToShow reads the configuration as [Load] does, for whoever reads the store,
+// or shows what would be sent, and sends nothing: a variable with a key that is
+// not set is no mistake.
 func LoadToShow(flags *pflag.FlagSet, env []string) (*Config, error) {
 	c, mistakes := loadWith(&loader{keyless: true}, flags, env)
 	if err := mistakes.err(); err != nil {
@@ -113,7 +114,7 @@ func (l *loader) path(flags *pflag.FlagSet, env []string) (path string, explicit
 
 // readFile reads attend.yaml. The root is nil when there is nothing to read.
 func (l *loader) readFile(path string, explicit bool) (*yaml.Node, *reader) {
-	r := &reader{source: path, env: l.env}
+	r := &reader{source: path, env: l.env, keyless: l.keyless}
 	if _, err := os.Stat(path); !explicit && errors.Is(err, fs.ErrNotExist) {
 		return nil, r
 	}

@@ -19,6 +19,7 @@ type reader struct {
 	source   string
 	doc      *rules.Document   // its text; nil where it has no conditions
 	env      map[string]string // what values may name
+	keyless  bool              // they need not be set: nothing is sent
 	mistakes Mistakes
 }
 

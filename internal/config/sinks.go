@@ -220,8 +220,11 @@ func (r *reader) checkReceiver(n *yaml.Node, d *sinkDraft) {
 		return
 	}
 	at := d.where["secretEnv"]
-	value, set := r.env[d.secretEnv]
-	if !set || value == "" {
+	value := r.env[d.secretEnv]
+	if value == "" && r.keyless {
+		return
+	}
+	if value == "" {
 		r.mistakes = append(r.mistakes, Mistake{at.place, at.key, fmt.Sprintf("names the variable %s, which is not set", d.secretEnv)})
 		return
 	}

@@ -216,9 +216,12 @@ func (r *reader) checkSource(n *yaml.Node, d *sourceDraft) {
 // tokenFromEnv takes the token from the variable that is named.
 func (r *reader) tokenFromEnv(d *sourceDraft) {
 	at := d.where["tokenEnv"]
-	value, set := r.env[d.tokenEnv]
+	value := r.env[d.tokenEnv]
 	problem := ""
-	if !set || value == "" {
+	if value == "" && r.keyless {
+		return
+	}
+	if value == "" {
 		problem = fmt.Sprintf("names the variable %s, which is not set", d.tokenEnv)
 	} else if err := checkToken(value); err != nil {
 		problem = fmt.Sprintf("names the variable %s, which %v", d.tokenEnv, err)
