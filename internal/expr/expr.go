@@ -45,10 +45,12 @@ const (
 	// MaxNesting is how deep macros that walk (exists, all, filter, map) may
 	// stand in each other.
 	MaxNesting = 2
-	// CostLimit bounds one evaluation, in CEL's units: about one an operation,
-	// and one for ten characters of text that are looked through, more with a
-	// long pattern. An expression that passes it fails. A short pattern may look
-	// through a megabyte, for which it takes some tenths of a second.
+	// CostLimit bounds one evaluation, counted before the work is done: about one
+	// an operation, one an element of a list that is looked through, and one for
+	// fifty bytes of text that are copied, for more where they are compared or
+	// searched only (see [prices]); a pattern costs its length for every forty
+	// bytes. An expression that passes it fails, within some tenths of a second
+	// whatever the window holds.
 	CostLimit = 250_000
 	// TotalLimit bounds all evaluations on the same variables: when it is spent,
 	// what comes after fails.
@@ -81,6 +83,7 @@ func New(kind Kind) (*Env, error) {
 			cel.ValidateComprehensionNestingLimit(MaxNesting),
 		),
 	}
+	opts = append(opts, guards()...)
 	for _, v := range kind.variables() {
 		opts = append(opts, cel.Variable(v.name, v.typ))
 	}
@@ -123,7 +126,11 @@ func (e *Env) CompileTo(want Result, source string) (*Program, error) {
 	if err := e.affordable(checked); err != nil {
 		return nil, err
 	}
-	program, err := e.env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit))
+	guarded, err := e.guarded(checked)
+	if err != nil {
+		return nil, mistake(err.Error())
+	}
+	program, err := e.env.Program(guarded, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit), tolls(), e.metered())
 	if err != nil {
 		return nil, mistake(err.Error())
 	}

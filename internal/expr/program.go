@@ -137,7 +137,7 @@ func (p *Program) eval(vars *Vars) (ref.Val, error) {
 		vars.spent += *details.ActualCost()
 	}
 	if err != nil {
-		return nil, errors.New(plainRuntime(err.Error()))
+		return nil, errors.New(short(plainRuntime(err.Error())))
 	}
 	return v, nil
 }

@@ -51,20 +51,49 @@ func (m ordered) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, m.keys).Iterator()
 }
 
-// jsonValue makes a value of JSON: a whole number that fits is an int, any
-// other a double. Nothing at all is an empty object, so that has() can be asked
-// of it. What is not JSON is an error.
-func jsonValue(raw []byte) ref.Val {
+// MaxValues is how many values the data of a window's events may have together,
+// the keys of objects counted too.
+const MaxValues = 250_000
+
+// decoder makes values of JSON. What it has made is counted, so that a window
+// full of the smallest of values cannot take long to read: the JSON by which
+// [MaxValues] is passed is an error.
+type decoder struct{ made int }
+
+// value makes a value of JSON: a whole number that fits is an int, any other a
+// double. Nothing at all is an empty object, so that has() can be asked of it.
+// What is not JSON is an error.
+func (d *decoder) value(raw []byte) ref.Val {
 	if len(raw) == 0 {
 		return orderedMap(nil)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
+	if d.made += valuesIn(raw); d.made > MaxValues {
+		return types.NewErr("the events have more than %d JSON values together: too many to look at", MaxValues)
+	}
+	read := json.NewDecoder(bytes.NewReader(raw))
+	read.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
+	if err := read.Decode(&v); err != nil {
 		return types.NewErr("not JSON: %v", err)
 	}
 	return valueOf(v)
+}
+
+// valuesIn counts the values and keys of JSON without reading it: no fewer than
+// there are.
+func valuesIn(raw []byte) int {
+	n, text := 1, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case !text && (c == ',' || c == ':' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
 }
 
 func valueOf(v any) ref.Val {
@@ -106,8 +135,20 @@ func number(s string) ref.Val {
 	return types.Double(f)
 }
 
+// MaxResult bounds the JSON that an expression may make: bytes of text, and one
+// for each value. A list may hold the same value many times.
+const MaxResult = 4 << 20
+
 // nativeOf makes what encoding/json writes, out of a value.
 func nativeOf(v ref.Val) (any, error) {
+	left := MaxResult
+	return native(v, &left)
+}
+
+func native(v ref.Val, left *int) (any, error) {
+	if *left -= 1 + int(length(v)); *left < 0 { //nolint:gosec // of a text that is in memory
+		return nil, fmt.Errorf("is more than %d bytes of JSON", MaxResult)
+	}
 	switch v := v.(type) {
 	case types.Null:
 		return nil, nil
@@ -118,7 +159,7 @@ func nativeOf(v ref.Val) (any, error) {
 	case traits.Lister:
 		list := []any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
-			element, err := nativeOf(it.Next())
+			element, err := native(it.Next(), left)
 			if err != nil {
 				return nil, err
 			}
@@ -129,14 +170,25 @@ func nativeOf(v ref.Val) (any, error) {
 		object := make(map[string]any)
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
-			element, err := nativeOf(v.Get(key))
+			element, err := native(v.Get(key), left)
 			if err != nil {
 				return nil, err
 			}
-			object[fmt.Sprint(key.Value())] = element
+			name := fmt.Sprint(key.Value())
+			*left -= len(name)
+			object[name] = element
 		}
 		return object, nil
 	default:
 		return nil, fmt.Errorf("holds %s, and must be JSON", plainType(typeOf(v)))
 	}
+}
+
+// short cuts what is quoted in an error: an event may say very much.
+func short(s string) string {
+	const most = 300
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

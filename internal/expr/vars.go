@@ -56,6 +56,7 @@ type window struct {
 	recent  []engine.Recent
 	facts   []byte
 	offered []engine.Route
+	json    decoder
 }
 
 // OfWindow returns the variables of a window as the fold knows it. id, text and
@@ -119,10 +120,11 @@ func OfVerdict(w *engine.Window, v *engine.Verdict) *Vars {
 // lower-cased name, and its query. Of a header that came more than once the
 // values are joined by ", "; of a query parameter the first counts.
 func OfHook(body []byte, headers, query map[string][]string) *Vars {
+	var read decoder
 	return newVars(func(name string) ref.Val {
 		switch name {
 		case "body":
-			return jsonValue(body)
+			return read.value(body)
 		case "headers":
 			joined := make(map[string]any, len(headers))
 			for header, values := range headers { //arch:sorted by orderedMap
@@ -190,7 +192,7 @@ func (w *window) resolve(name string) ref.Val {
 	case "offered":
 		return listOf(len(w.offered), func(i int) ref.Val { return types.String(w.offered[i].String()) })
 	case "facts":
-		return jsonValue(w.facts)
+		return w.json.value(w.facts)
 	default:
 		return nil
 	}
@@ -230,7 +232,7 @@ func (w *window) event(i int) ref.Val {
 				return timestamp(seenAt)
 			case "data":
 				if data == nil {
-					data = jsonValue(raw)
+					data = w.json.value(raw)
 				}
 				return data
 			default:
