@@ -17,6 +17,7 @@ import (
 	"attend/internal/config"
 	"attend/internal/engine"
 	"attend/internal/judge"
+	"attend/internal/runner"
 )
 
 // newJudge builds `attend judge` and what is below it.
@@ -184,33 +185,25 @@ func labelled(cfg *config.Config) engine.Policy {
 	return policy
 }
 
-// gather asks the hooks, each within its time.
+// gather asks the hooks as the daemon does, but one after the other, so that it
+// can be told whose a request is.
 func (r *judgeTried) gather(ctx context.Context, j *app.Judging, seen *watcher, f *found) {
-	within := func(ms int64) (context.Context, context.CancelFunc) {
-		return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
-	}
-	if j.Context != nil {
-		seen.now(forContext, "")
-		ctx, cancel := within(f.settings.ContextTimeoutMs)
-		brought, err := j.Context(ctx, f.input.Scope)
-		cancel()
-		r.failed(forContext, err)
-		f.input.Facts = brought.Facts
-		f.input.Predicates = slices.Concat(f.input.Predicates, brought.Predicates)
-	}
-	if j.Capture != nil {
-		seen.now(forCapture, "")
-		ctx, cancel := within(f.settings.CaptureTimeoutMs)
-		images, err := j.Capture(ctx, f.input.Scope)
-		cancel()
-		r.failed(forCapture, err)
-		f.input.Images = images
-	}
-}
-
-func (r *judgeTried) failed(hook string, err error) {
-	if err != nil && !r.DryRun {
-		r.Hooks = append(r.Hooks, fmt.Sprintf("%s: %v", hook, err))
+	for _, hook := range []struct {
+		what string
+		asks runner.Asks
+	}{{forContext, runner.Asks{Context: j.Context}}, {forCapture, runner.Asks{Capture: j.Capture}}} {
+		seen.now(hook.what, "")
+		got := hook.asks.Gather(ctx, f.input.Scope, f.settings)
+		if got.Facts != nil {
+			f.input.Facts = got.Facts
+		}
+		f.input.Predicates = slices.Concat(f.input.Predicates, got.Predicates)
+		f.input.Images = slices.Concat(f.input.Images, got.Images)
+		for i := range got.Failed {
+			if !r.DryRun {
+				r.Hooks = append(r.Hooks, hook.what+": "+got.Failed[i].Message)
+			}
+		}
 	}
 }
 
@@ -241,7 +234,7 @@ func (r *judgeTried) conclude(f *found, reply *judge.Reply, err error) {
 
 func decisionOf(v *engine.Verdict) *judgeTryDecision {
 	d := &judgeTryDecision{
-		Route: v.Route, JudgedRoute: v.JudgedRoute, Changed: slices.Concat([]engine.Change{}, v.Changed), Override: v.Override,
+		Route: v.Route, JudgedRoute: v.JudgedRoute, Changed: append([]engine.Change{}, v.Changed...), Override: v.Override,
 		Probabilities: make(map[engine.Route]float64), Predicates: v.Predicates, Confidence: v.Confidence,
 	}
 	for _, route := range engine.Routes() {

@@ -207,6 +207,42 @@ func TestJudgeTry_Command(t *testing.T) {
 	}
 }
 
+// Hooks are asked as the daemon asks them: a question that is asked already, and
+// facts that are too long for the log, never reach the judge.
+func TestJudgeTry_HooksAreBoundedAsInTheDaemon(t *testing.T) {
+	host := judgetest.SystemOne(t, judgetest.Answer{Body: trySkip})
+	tryIn(t, `
+predicates: {asked: "Did somebody ask?"}
+judge: {type: jev, url: "`+host.URL+`", keyEnv: MY_KEY}
+context: {command: [sh, context]}
+`)
+	script := `printf '{"facts":{"long":"%070000d"},"predicates":{"asked":"Again?","late":"Is it late?"}}' 1` + "\n"
+	if err := os.WriteFile("context", []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := try(t, "--output", "json")
+	var got struct {
+		Input struct {
+			Facts      json.RawMessage
+			Predicates []struct{ Name string }
+		}
+		Hooks    []string
+		Decision struct{ Changed []string }
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+		t.Fatalf("exit %d, %v: %s", code, err, stderr)
+	}
+	if len(got.Input.Facts) != 0 || len(got.Input.Predicates) != 2 || got.Input.Predicates[1].Name != "late" {
+		t.Errorf("the judge was shown %d bytes of facts and asked %v", len(got.Input.Facts), got.Input.Predicates)
+	}
+	if all := strings.Join(got.Hooks, "\n"); len(got.Hooks) != 2 || !strings.Contains(all, "context: the facts have 70011 bytes") || !strings.Contains(all, `asks "asked", which is asked already`) {
+		t.Errorf("of the hooks it says %q", got.Hooks)
+	}
+	if got.Decision.Changed == nil {
+		t.Error("changed is null, and is a list")
+	}
+}
+
 func TestJudgeTry_Mistakes(t *testing.T) {
 	tryIn(t, "judge: rule")
 	for _, c := range []struct {
