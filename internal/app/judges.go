@@ -119,6 +119,7 @@ type Judging struct {
 // builtJudge is a judge within its limits, and what it was built of.
 type builtJudge struct {
 	of    config.Judge
+	quiet bool
 	judge judge.Judge
 }
 
@@ -128,6 +129,7 @@ type builtJudge struct {
 // command that is not there.
 func NewJudging(c *config.Judges, o JudgeOptions) (*Judging, error) {
 	b := newBench(o)
+	b.quiet = !c.Record && o.Tap == nil
 	j := &Judging{client: b.client}
 	var err error
 	if j.Judge, err = b.compose(c); err != nil {
@@ -155,6 +157,7 @@ type bench struct {
 	JudgeOptions
 	client *wire.Client
 	fence  []byte
+	quiet  bool // what commands write to their standard error is not kept
 	built  []builtJudge
 }
 
@@ -226,7 +229,7 @@ func (b *bench) limited(c *config.Judge) (judge.Judge, error) {
 	of.When, of.Below, of.OnNext, of.Timeout = "", 0, false, 0 // when it is asked makes it no other
 	if b.Before != nil {
 		for _, known := range b.Before.built {
-			if config.Same(known.of, of) {
+			if config.Same(known.of, of) && (known.quiet == b.quiet || c.Type != config.JudgeCommand) {
 				b.built = append(b.built, known)
 				return known.judge, nil
 			}
@@ -241,7 +244,7 @@ func (b *bench) limited(c *config.Judge) (judge.Judge, error) {
 			Concurrency: c.Concurrency, PerSecond: c.PerSecond, DailyCalls: int(c.DailyCalls), DailyTokens: c.DailyTokens, Metrics: b.Metrics,
 		})
 	}
-	b.built = append(b.built, builtJudge{of, j})
+	b.built = append(b.built, builtJudge{of, b.quiet, j})
 	return j, err
 }
 
@@ -295,6 +298,9 @@ func (b *bench) command(argv []string, variables []config.Variable) (exec.Endpoi
 		return nil, err
 	}
 	if b.Tap == nil {
+		if b.quiet {
+			return exec.Quiet(spec), nil
+		}
 		return exec.Command(spec), nil
 	}
 	return exec.Through(exec.Command(spec), func(_ context.Context, stdin []byte, run func() ([]byte, error)) ([]byte, error) {

@@ -44,12 +44,15 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	text := fmt.Sprintf("command %s %s", e.Name, e.what)
+	text := e.What()
 	if e.Stderr != "" {
 		text += ": " + lastOf(e.Stderr, maxMessage)
 	}
 	return text
 }
+
+// What tells what became of the program, without what it said.
+func (e *Error) What() string { return fmt.Sprintf("command %s %s", e.Name, e.what) }
 
 // Unwrap returns why the program did not start, or why it was ended: the
 // context's error. It is nil for a program that ended by itself.

@@ -25,7 +25,8 @@ import (
 type Endpoint interface {
 	// ask puts one question, JSON, and returns the answer, which has at most so
 	// many bytes. Where x is given, it writes on it what came of it. Its errors
-	// are classed (*judge.Error), and hold neither key nor question.
+	// are classed (*judge.Error), and hold no key and nothing of the question; but
+	// see [Command].
 	ask(ctx context.Context, question []byte, most int, x *engine.Exchange) ([]byte, error)
 	// hide takes the secrets of the endpoint out of a text that it wrote.
 	hide(text string) string
@@ -64,9 +65,18 @@ func (e *httpEndpoint) ask(ctx context.Context, question []byte, most int, x *en
 // answers on its standard output. It ends with status 0 when it has answered,
 // with [program.ExitPermanent] when asking again will not help, with any other
 // to be asked again.
-func Command(s program.Spec) Endpoint { return commandEndpoint{s} }
+//
+// An error holds the end of what the command wrote to its standard error, which
+// may be what it read.
+func Command(s program.Spec) Endpoint { return commandEndpoint{spec: s} }
 
-type commandEndpoint struct{ spec program.Spec }
+// Quiet is a [Command] whose errors hold nothing that it wrote.
+func Quiet(s program.Spec) Endpoint { return commandEndpoint{spec: s, quiet: true} }
+
+type commandEndpoint struct {
+	spec  program.Spec
+	quiet bool
+}
 
 func (e commandEndpoint) hide(text string) string { return e.spec.Redact(text) }
 
@@ -74,7 +84,7 @@ func (e commandEndpoint) ask(ctx context.Context, question []byte, most int, x *
 	start := time.Now()
 	out, err := program.Run(ctx, e.spec.Bounded(most), question)
 	if err != nil {
-		err = classed(err)
+		err = e.classed(err)
 	}
 	if x != nil {
 		x.TookMs = time.Since(start).Milliseconds()
@@ -109,11 +119,17 @@ func (t through) ask(ctx context.Context, question []byte, most int, x *engine.E
 }
 
 // classed tells what a failed command means.
-func classed(err error) *judge.Error {
-	e := &judge.Error{Class: judge.Transient, Message: err.Error()}
+func (e commandEndpoint) classed(err error) *judge.Error {
+	out := &judge.Error{Class: judge.Transient, Message: err.Error()}
 	var failed *program.Error
-	if errors.As(err, &failed) && failed.Permanent() {
-		e.Class = judge.Permanent
+	if !errors.As(err, &failed) {
+		return out
 	}
-	return e
+	if failed.Permanent() {
+		out.Class = judge.Permanent
+	}
+	if e.quiet {
+		out.Message = failed.What()
+	}
+	return out
 }

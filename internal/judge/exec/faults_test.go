@@ -98,6 +98,21 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A command may write what it read to its standard error. Where nothing of that
+// is to be kept, it stands in no error.
+func TestFaults_Quiet(t *testing.T) {
+	loud, ok := command(t, "fail", "65").(commandEndpoint)
+	if !ok {
+		t.Fatal("it is no command")
+	}
+	for name, use := range uses() {
+		err := use(t.Context(), Quiet(loud.spec))
+		if err == nil || !strings.HasSuffix(err.Error(), "ended with status 65") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestFaults_NoAnswerInTime(t *testing.T) {
 	host := serve(t, func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() })
 	slow := serve(t, func(w http.ResponseWriter, r *http.Request, _ string) {
