@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"mime"
 	"strings"
 	"time"
 
@@ -77,7 +76,7 @@ func shorten(value json.RawMessage, most int) json.RawMessage {
 }
 
 func (a alertmanager) read(r *request) (*reading, *refusal) {
-	if media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type")); media != typeJSON {
+	if mediaOf(r.header) != typeJSON {
 		return nil, wrongType(typeJSON)
 	}
 	var notification map[string]json.RawMessage

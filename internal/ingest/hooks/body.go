@@ -1,63 +1,99 @@
 package hooks
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"attend/internal/problem"
 )
 
-// What all requests together may take before anything is known of their
-// senders, and how long one of them may.
+// How bodies are read.
 const (
-	maxRequests  = 64
-	maxHeldBytes = 64 << 20
-	bodyTimeout  = 30 * time.Second
-	firstChunk   = 16 << 10
+	firstChunk  = 4 << 10
+	smallBody   = 1 << 20
+	bodyTimeout = 30 * time.Second
+	patience    = 3 * time.Second // for room; GitHub waits ten seconds for an answer, and sends nothing twice
+
+	// A body of which it is not known who sends it must come at a rate.
+	grace     = 5 * time.Second
+	leastRate = 64 << 10 // bytes in a second, once the grace is over
 )
 
-// room is what is left for the bodies that are being read.
-type room struct {
-	mu     sync.Mutex
-	left   int64
-	places int
+// What may be held of bodies at once, in all and for one hook. Anybody may send
+// bodies to hooks whose senders sign, so they have a room of their own: who fills
+// it keeps out neither the senders that bear a token nor all of another hook's.
+const (
+	openSmall, openSmallShare   = 16 << 20, 12 << 20
+	openLarge, openLargeShare   = 48 << 20, maxGitHubForm
+	knownSmall, knownSmallShare = 8 << 20, 6 << 20
+	knownLarge, knownLargeShare = 24 << 20, 18 << 20
+
+	// maxParsed is how much is parsed at once, which takes many times its size. A
+	// larger body is parsed while no other is.
+	maxParsed = 8 << 20
+	minParsed = 16 << 10 // that one body counts as
+)
+
+// room is what may be held of bodies. What is beyond the first MiB of a body is
+// held elsewhere, so that large bodies never keep small ones out.
+type room struct{ small, large *semaphore.Weighted }
+
+func newRoom(small, large int64) room {
+	return room{semaphore.NewWeighted(small), semaphore.NewWeighted(large)}
 }
 
-func (r *room) enter() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.places == 0 {
-		return false
+// wait takes so much of a semaphore, and waits a while for it.
+func wait(ctx context.Context, s *semaphore.Weighted, n int64) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if s.Acquire(ctx, n) != nil {
+		return errNoRoom
 	}
-	r.places--
-	return true
+	return nil
 }
 
-func (r *room) leave(held int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.places++
-	r.left += held
-}
-
-func (r *room) take(n int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n > r.left {
-		return false
-	}
-	r.left -= n
-	return true
-}
-
-// body is one that is being read, and what it holds of the room.
+// body is one that is being read, and what it holds of the rooms.
 type body struct {
-	room  *room
-	held  int64
+	rooms []room // its hook's own share, and that of all
+	taken []taken
 	bytes []byte
+	// deadline sets until when the next bytes must come; nil: somebody else does.
+	deadline func(time.Time)
+}
+
+// taken is what is held of a semaphore.
+type taken struct {
+	of *semaphore.Weighted
+	n  int64
+}
+
+// grow takes room for a body that grows from one size to another.
+func (b *body) grow(ctx context.Context, from, to int64) error {
+	for _, room := range b.rooms {
+		small := min(to, smallBody) - min(from, smallBody)
+		for _, t := range []taken{{room.small, small}, {room.large, to - from - small}} {
+			if t.n == 0 {
+				continue // it must not wait behind those that want more
+			}
+			if err := wait(ctx, t.of, t.n); err != nil {
+				return err
+			}
+			b.taken = append(b.taken, t)
+		}
+	}
+	return nil
+}
+
+// leave gives back what is held.
+func (b *body) leave() {
+	for _, t := range b.taken {
+		t.of.Release(t.n)
+	}
 }
 
 // read reads a body whole. It takes room as bytes come, not as they are
@@ -66,14 +102,22 @@ func (b *body) read(req *http.Request, most int64) error {
 	if req.ContentLength > most {
 		return errTooLarge
 	}
+	start := time.Now()
 	for {
-		if len(b.bytes) == cap(b.bytes) {
-			grow := max(firstChunk, int64(cap(b.bytes)))
-			if !b.room.take(grow) {
-				return errNoRoom
+		if held := int64(cap(b.bytes)); int64(len(b.bytes)) == held {
+			size := max(firstChunk, 2*held)
+			if whole := req.ContentLength + 1; whole > held { // one more shows that it ends
+				size = min(size, max(firstChunk, whole))
 			}
-			b.held += grow
-			b.bytes = append(make([]byte, 0, b.held), b.bytes...)
+			before := time.Now()
+			if err := b.grow(req.Context(), held, size); err != nil {
+				return err
+			}
+			start = start.Add(time.Since(before)) // that there was no room is not the sender's doing
+			b.bytes = append(make([]byte, 0, size), b.bytes...)
+		}
+		if b.deadline != nil {
+			b.deadline(due(start, len(b.bytes)))
 		}
 		n, err := req.Body.Read(b.bytes[len(b.bytes):cap(b.bytes)])
 		b.bytes = b.bytes[:len(b.bytes)+n]
@@ -88,6 +132,12 @@ func (b *body) read(req *http.Request, most int64) error {
 	}
 }
 
+// due is until when more must have come of a body, of which so many bytes are
+// there.
+func due(start time.Time, bytes int) time.Time {
+	return start.Add(min(bodyTimeout, grace+time.Duration(bytes)*time.Second/leastRate))
+}
+
 // Why a body was not read whole, but for the connection's own errors.
 var (
 	errTooLarge = errors.New("the body is too large")
@@ -99,6 +149,7 @@ type refusal struct {
 	problem.Problem
 	what  result
 	after time.Duration // when to send it again; 0 for never
+	why   error         // what the operator may know, and the sender may not
 }
 
 func refuse(status int, code, detail string, what result) *refusal {

@@ -27,7 +27,7 @@ type cloudevents struct{ scope scoper }
 // read implements the HTTP protocol binding: https://github.com/cloudevents/spec.
 func (c cloudevents) read(r *request) (*reading, *refusal) {
 	read := r.reading()
-	media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
+	media := mediaOf(r.header)
 	switch {
 	case media == typeCloudEvents:
 		var batch []json.RawMessage

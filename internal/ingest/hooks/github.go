@@ -3,7 +3,6 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,7 +51,7 @@ func headerText(h http.Header, name string) string {
 
 // githubBody returns the payload, which is the body or one field of a form.
 func githubBody(r *request) ([]byte, *refusal) {
-	switch media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type")); media {
+	switch mediaOf(r.header) {
 	case typeJSON:
 		return bytes.TrimSpace(r.body), nil
 	case typeForm:
@@ -60,7 +59,11 @@ func githubBody(r *request) ([]byte, *refusal) {
 		if err != nil || !form.Has("payload") {
 			return nil, invalid("the form has no field payload")
 		}
-		return bytes.TrimSpace([]byte(form.Get("payload"))), nil
+		payload := form.Get("payload")
+		if len(payload) > maxGitHubBody {
+			return nil, tooLarge(maxGitHubBody)
+		}
+		return bytes.TrimSpace([]byte(payload)), nil
 	default:
 		return nil, wrongType(typeJSON + " or " + typeForm)
 	}

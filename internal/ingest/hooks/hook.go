@@ -3,6 +3,7 @@ package hooks
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"time"
@@ -94,28 +95,48 @@ func (r *reading) fault(number int, text string) {
 
 // receiver is a hook, compiled. One of bears and signed is set.
 type receiver struct {
+	room   room // its share
 	name   string
 	kind   Type
-	bears  func(h http.Header) bool
+	bears  func(h http.Header) error
 	signed verifier
 	read   func(r *request) (*reading, *refusal)
-	max    int64 // bytes of a body
 }
 
-// verifier checks a signature, and returns the id that it names.
+// verifier checks a signature, and returns the id that it names. The error says
+// why the request is not believed.
 type verifier interface {
-	verify(h http.Header, body []byte, now time.Time) (id string, ok bool)
+	verify(h http.Header, body []byte, now time.Time) (id string, err error)
 }
 
-// Bodies that are larger are not read. GitHub sends at most 25 MB.
+// Bodies that are larger are not read. GitHub sends payloads of at most 25 MB,
+// which are larger where they come as a form.
 const (
 	maxBody       = 4 << 20
 	maxGitHubBody = 25 << 20
+	maxGitHubForm = 40 << 20
 )
+
+// most is how many bytes a body may have.
+func (r *receiver) most(h http.Header) int64 {
+	switch {
+	case r.kind != GitHub:
+		return maxBody
+	case mediaOf(h) == typeForm:
+		return maxGitHubForm
+	default:
+		return maxGitHubBody
+	}
+}
+
+func mediaOf(h http.Header) string {
+	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return media
+}
 
 // compile makes a receiver. The errors are for whoever configures.
 func (h *Hook) compile() (*receiver, error) {
-	r := &receiver{name: h.Name, kind: h.Type, max: maxBody}
+	r := &receiver{name: h.Name, kind: h.Type}
 	if err := h.secure(r); err != nil {
 		return nil, err
 	}
@@ -125,7 +146,7 @@ func (h *Hook) compile() (*receiver, error) {
 	}
 	switch h.Type {
 	case GitHub:
-		r.read, r.max = github{scope}.read, maxGitHubBody
+		r.read = github{scope}.read
 	case Alertmanager:
 		r.read = alertmanager{scope}.read
 	case CloudEvents:
@@ -160,7 +181,8 @@ func (h *Hook) secure(r *receiver) (err error) {
 	case h.Basic != nil:
 		r.bears = basic(h.Basic)
 	}
-	if r.bears != nil {
+	if r.room = newRoom(openSmallShare, openLargeShare); r.bears != nil {
+		r.room = newRoom(knownSmallShare, knownLargeShare)
 		if h.Type == GitHub || h.Type == StandardWebhooks {
 			return fmt.Errorf("%s signs what it sends: give the secret that it signs with", h.Type)
 		}

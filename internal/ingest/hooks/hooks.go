@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"attend/internal/engine"
 )
@@ -81,7 +82,9 @@ type Service struct {
 	now     func() time.Time
 	logger  *slog.Logger
 	metrics *metrics
-	room    room
+
+	open, known room // of hooks whose senders sign, and of those whose senders bear something
+	desk        *semaphore.Weighted
 }
 
 // New makes a Service. It fails on a hook that is not whole: every one of them
@@ -92,7 +95,7 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{
 		push: o.Push, limit: o.MaxEventBytes, now: o.Now, logger: o.Logger,
-		room: room{left: maxHeldBytes, places: maxRequests},
+		open: newRoom(openSmall, openLarge), known: newRoom(knownSmall, knownLarge), desk: semaphore.NewWeighted(maxParsed),
 	}
 	if s.now == nil {
 		s.now = time.Now

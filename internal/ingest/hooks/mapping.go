@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"mime"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"attend/internal/expr"
@@ -43,8 +44,16 @@ func (m *Mapping) Parts() []Part {
 	}
 }
 
+// Hides reports whether mappings are not shown a header: one by which a sender is
+// known would stand in the log with all that a mapping gives.
+func (s *Signature) Hides(header string) bool {
+	hidden := []string{"Authorization", "Cookie", "Proxy-Authorization", "Webhook-Signature"}
+	return strings.EqualFold(header, s.Header) || slices.Contains(hidden, http.CanonicalHeaderKey(header))
+}
+
 // mapper is a mapping, compiled.
 type mapper struct {
+	hides    func(header string) bool
 	programs map[string]*expr.Program
 	defaults func(body []byte) Event // what it does not say
 }
@@ -55,7 +64,7 @@ func (h *Hook) mapping() (*mapper, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mapper{programs: make(map[string]*expr.Program)}
+	m := &mapper{hides: h.Scheme.Hides, programs: make(map[string]*expr.Program)}
 	if h.Type == StandardWebhooks {
 		m.defaults = recommended(string(h.Type) + ":" + h.Name)
 	}
@@ -95,7 +104,9 @@ func (m *mapper) read(r *request) (*reading, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	vars := expr.OfHook(body, r.header, r.query)
+	headers := r.header.Clone()
+	maps.DeleteFunc(headers, func(name string, _ []string) bool { return m.hides(name) })
+	vars := expr.OfHook(body, headers, r.query)
 	challenge, refused := m.text("challenge", vars)
 	if refused != nil || challenge != "" {
 		return &reading{reply: challenge, fit: r.fit}, refused
@@ -167,7 +178,7 @@ func unmapped(part string, err error) *refusal {
 // mappedBody returns a body as JSON. Of a form it is an object of its fields, the
 // first of each name.
 func mappedBody(r *request) ([]byte, *refusal) {
-	media, _, _ := mime.ParseMediaType(r.header.Get("Content-Type"))
+	media := mediaOf(r.header)
 	switch {
 	case isJSON(media):
 		body := bytes.TrimSpace(r.body)

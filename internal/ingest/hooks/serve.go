@@ -58,7 +58,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve takes one request in and answers it.
 func (s *Service) serve(w http.ResponseWriter, r *http.Request, hook *receiver) {
-	read, pushed, refused := s.take(r, hook)
+	read, pushed, refused := s.take(w, r, hook)
 	if refused != nil {
 		s.refuse(w, hook, refused)
 		return
@@ -66,7 +66,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, hook *receiver) 
 	s.metrics.count(hook.name, outcome(pushed))
 	told := answer{pushed.Accepted, pushed.Duplicates}
 	if pushed.Rejected > 0 {
-		s.logger.Warn("a hook brought events that cannot be taken", slog.String("hook", hook.name), slog.Int("events", pushed.Rejected))
+		s.logger.Warn("a hook brought events that cannot be taken", slog.String("hook", hook.name), slog.Int("events", pushed.Rejected), firstOf(pushed.Faults))
 		p := problem.New(http.StatusUnprocessableEntity, "eventsRejected",
 			fmt.Sprintf("%d of %d events cannot be taken: mend them before sending them again", pushed.Rejected, pushed.Rejected+pushed.Accepted+pushed.Duplicates))
 		problem.Write(w, p.Status, partly{p, told, pushed.Rejected, pushed.Faults})
@@ -81,6 +81,18 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, hook *receiver) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(told)
+}
+
+// maxLogged is how many bytes of what is wrong with a request are logged: it may
+// hold what the sender wrote.
+const maxLogged = 256
+
+// firstOf logs what is wrong with the first event that was refused.
+func firstOf(faults []Fault) slog.Attr {
+	if len(faults) == 0 {
+		return slog.Attr{}
+	}
+	return slog.Group("first", slog.Int("event", faults[0].Event), slog.String("error", line(faults[0].Error, maxLogged)))
 }
 
 func outcome(p *Pushed) result {
@@ -102,8 +114,10 @@ func (s *Service) refuse(w http.ResponseWriter, hook *receiver, refused *refusal
 	switch {
 	case refused.what == resultUnauthorized:
 		w.Header().Set("WWW-Authenticate", hook.challenge())
+		s.logger.Debug("a request to a hook is not believed", slog.String("hook", hook.name), slog.Any("why", refused.why))
 	case refused.what == resultInvalid: // by a sender that is who it says it is
-		s.logger.Warn("a request to a hook cannot be taken", slog.String("hook", hook.name), slog.String("code", refused.Code))
+		s.logger.Warn("a request to a hook cannot be taken", slog.String("hook", hook.name), slog.String("code", refused.Code),
+			slog.String("detail", line(refused.Detail, maxLogged)))
 	}
 	if refused.after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(refused.after/time.Second)))
@@ -121,29 +135,33 @@ func (r *receiver) challenge() string {
 
 // take reads a request and commits its events. Until the secret has been
 // checked nothing is parsed, and every refusal but for one of size is the same.
-func (s *Service) take(r *http.Request, hook *receiver) (*reading, *Pushed, *refusal) {
-	if hook.bears != nil && !hook.bears(r.Header) {
-		return nil, nil, unauthorized()
+func (s *Service) take(w http.ResponseWriter, r *http.Request, hook *receiver) (*reading, *Pushed, *refusal) {
+	if hook.bears != nil {
+		if err := hook.bears(r.Header); err != nil {
+			return nil, nil, unauthorized(err)
+		}
 	}
-	if !s.room.enter() {
-		return nil, nil, hook.busy("saturated", "too many requests are being read")
+	b := body{rooms: []room{hook.room, s.known}}
+	if hook.signed != nil {
+		b.rooms[1] = s.open
+		b.deadline = func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
 	}
-	b := body{room: &s.room}
-	defer func() { s.room.leave(b.held) }()
-	if err := b.read(r, hook.max); err != nil {
-		return nil, nil, hook.unread(err)
+	defer b.leave()
+	most := hook.most(r.Header)
+	if err := b.read(r, most); err != nil {
+		return nil, nil, hook.unread(err, most)
 	}
 	req := &request{header: r.Header, query: r.URL.Query(), body: b.bytes, fit: s.fit}
 	if hook.signed != nil {
-		ok := false
-		if req.id, ok = hook.signed.verify(r.Header, b.bytes, s.now()); !ok {
-			return nil, nil, unauthorized()
+		var err error
+		if req.id, err = hook.signed.verify(r.Header, b.bytes, s.now()); err != nil {
+			return nil, nil, unauthorized(err)
 		}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, nil, refuse(http.StatusUnsupportedMediaType, "unsupportedMediaType", "hooks take bodies without a Content-Encoding", resultInvalid)
 	}
-	read, refused := hook.read(req)
+	read, refused := s.parse(r.Context(), hook, req)
 	if refused != nil {
 		return nil, nil, refused
 	}
@@ -151,8 +169,21 @@ func (s *Service) take(r *http.Request, hook *receiver) (*reading, *Pushed, *ref
 	return read, pushed, refused
 }
 
-func unauthorized() *refusal {
-	return refuse(http.StatusUnauthorized, "unauthorized", "the request does not show that it comes from whom this hook is for", resultUnauthorized)
+// parse makes events of a request. What is parsed at once is bounded: of JSON
+// many times its size is held while it is read.
+func (s *Service) parse(ctx context.Context, hook *receiver, req *request) (*reading, *refusal) {
+	weight := min(max(minParsed, int64(len(req.body))), maxParsed)
+	if err := wait(ctx, s.desk, weight); err != nil {
+		return nil, hook.busy("saturated", "too much is being read")
+	}
+	defer s.desk.Release(weight)
+	return hook.read(req)
+}
+
+func unauthorized(why error) *refusal {
+	r := refuse(http.StatusUnauthorized, "unauthorized", "the request does not show that it comes from whom this hook is for", resultUnauthorized)
+	r.why = why
+	return r
 }
 
 // busy is how a sender is told to try again: as a rule with 429. Alertmanager
@@ -166,17 +197,21 @@ func (r *receiver) busy(code, detail string) *refusal {
 }
 
 // unread words why a body was not read whole.
-func (r *receiver) unread(err error) *refusal {
+func (r *receiver) unread(err error, most int64) *refusal {
 	switch {
 	case errors.Is(err, errTooLarge):
-		return refuse(http.StatusRequestEntityTooLarge, "bodyTooLarge", fmt.Sprintf("the body is over %d bytes", r.max), resultTooLarge)
+		return tooLarge(most)
 	case errors.Is(err, errNoRoom):
 		return r.busy("saturated", "too much is being read")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "idle", fmt.Sprintf("the body did not come within %v", bodyTimeout), resultCut)
+		return refuse(http.StatusRequestTimeout, "idle", fmt.Sprintf("the body did not come within %v, or came too slowly", bodyTimeout), resultCut)
 	default:
 		return refuse(http.StatusBadRequest, "bodyCut", "the body ended before its length or its last chunk", resultCut)
 	}
+}
+
+func tooLarge(most int64) *refusal {
+	return refuse(http.StatusRequestEntityTooLarge, "bodyTooLarge", fmt.Sprintf("the body is over %d bytes", most), resultTooLarge)
 }
 
 // commit gives the events to ingest. A sender that does not wait for the answer

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -141,9 +142,7 @@ func TestServe_ALongStreamIsTooLarge(t *testing.T) {
 	if body.read > 3*maxBody {
 		t.Errorf("%d bytes were read", body.read)
 	}
-	if w.service.room.left != maxHeldBytes || w.service.room.places != maxRequests {
-		t.Errorf("room is left for %d bytes and %d requests", w.service.room.left, w.service.room.places)
-	}
+	w.emptied()
 }
 
 type endless struct{ read int }
@@ -154,7 +153,9 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // What may pass later is said in the way that makes each sender try again.
-func TestServe_Later(t *testing.T) {
+func TestServe_Later(t *testing.T) { synctest.Test(t, testLater) }
+
+func testLater(t *testing.T) {
 	secret := []byte("a secret of 24 bytes or so")
 	all := []Hook{
 		gitHubHook(), mapped(simple()),
@@ -185,13 +186,14 @@ func TestServe_Later(t *testing.T) {
 			t.Errorf("%s: headers %v: %s", name, got.Header(), got.Body)
 		}
 		w.fails = nil
-		w.service.room.places = 0
+		release := w.fill(w.service.desk)
 		if post(w).want(t, busy[name], "saturated").Header().Get("Retry-After") != "1" {
 			t.Errorf("%s: no Retry-After", name)
 		}
-		w.service.room.places, w.service.room.left = 1, 10
+		release()
+		release = w.fill(w.service.open.small, w.service.known.small)
 		post(w).want(t, busy[name], "saturated")
-		w.service.room.left = maxHeldBytes
+		release()
 		if post(w).want(t, 200, ""); len(w.taken) != 1 || w.count(name, "busy") != 3 || w.count(name, "unavailable") != 1 || w.count(name, "accepted") != 1 {
 			t.Errorf("%s: %d events", name, len(w.taken))
 		}

@@ -19,7 +19,8 @@ import (
 
 // Signature is how a sender signs: HMAC over the body, or over a text that it
 // is a part of. Of a header that is a list, parted by commas or blanks, each
-// element with the prefix counts, as in "t=1492774577,v1=5257a8…".
+// element with the prefix counts, as in "t=1492774577,v1=5257a8…". A prefix may
+// hold such a separator, as "HMAC ".
 type Signature struct {
 	Header    string // that holds the signature
 	Prefix    string // that stands before it, as "v1="
@@ -60,8 +61,8 @@ func (s *Signature) Check() error {
 
 func (s *Signature) compile(keys [][]byte, tolerance time.Duration) (*scheme, error) {
 	c := &scheme{Signature: *s, keys: keys, tolerance: tolerance}
-	if s.Header == "" {
-		return nil, errors.New("has no header: it says where the signature stands, as X-Hub-Signature-256")
+	if err := s.places(); err != nil {
+		return nil, err
 	}
 	if slices.ContainsFunc(keys, func(key []byte) bool { return len(key) == 0 }) {
 		return nil, errors.New("has an empty secret")
@@ -87,6 +88,47 @@ func (s *Signature) compile(keys [][]byte, tolerance time.Duration) (*scheme, er
 	var err error
 	c.signed, err = s.text()
 	return c, err
+}
+
+// places checks where signature, time and id are said to stand.
+func (s *Signature) places() error {
+	if s.Header == "" {
+		return errors.New("has no header: it says where the signature stands, as X-Hub-Signature-256")
+	}
+	for _, p := range []struct{ name, header, prefix string }{
+		{"header", s.Header, s.Prefix}, {"timestampHeader", s.TimestampHeader, s.TimestampPrefix}, {"idHeader", s.IDHeader, ""},
+	} {
+		switch {
+		case p.header == "":
+		case !isHeader(p.header):
+			return fmt.Errorf("%s is no name of a header: letters, digits and - alone, without a colon", p.name)
+		case slices.Contains(unseenHeaders(), http.CanonicalHeaderKey(p.header)):
+			return fmt.Errorf("%s is %s, which belongs to the connection and cannot be looked at", p.name, http.CanonicalHeaderKey(p.header))
+		case strings.TrimLeft(p.prefix, separators) != p.prefix:
+			return fmt.Errorf("the prefix of %s begins with a blank or comma, which parts the elements of a header: leave it out", p.name)
+		}
+	}
+	same := func(other string) bool { return strings.EqualFold(s.Header, other) }
+	switch {
+	case same(s.IDHeader):
+		return errors.New("header and idHeader are the same: a signature does not name the delivery")
+	case same(s.TimestampHeader) && (s.TimestampPrefix == "" || s.Prefix == s.TimestampPrefix):
+		return errors.New("header and timestampHeader are the same: prefix and timestampPrefix say which part is which, as v1= and t=")
+	}
+	return nil
+}
+
+// unseenHeaders are taken off a request before a handler sees it, or may be.
+func unseenHeaders() []string {
+	return []string{"Connection", "Content-Length", "Host", "Trailer", "Transfer-Encoding"}
+}
+
+// isHeader reports whether a name can be that of a header: a token of RFC 9110.
+func isHeader(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		alphanumeric := '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }
 
 // text takes apart what is signed, and holds it against the headers.
@@ -121,7 +163,7 @@ func (s *Signature) text() ([]part, error) {
 }
 
 // verify does the same work whether a signature is there, wrong or right.
-func (s *scheme) verify(h http.Header, body []byte, now time.Time) (id string, ok bool) {
+func (s *scheme) verify(h http.Header, body []byte, now time.Time) (id string, err error) {
 	id = h.Get(s.IDHeader)
 	stamps := elements(h, s.TimestampHeader, s.TimestampPrefix)
 	stamp := ""
@@ -151,10 +193,15 @@ func (s *scheme) verify(h http.Header, body []byte, now time.Time) (id string, o
 			}
 		}
 	}
-	if same == 0 || s.TimestampHeader == "" {
-		return id, same > 0
+	switch {
+	case same == 0 && len(signatures) == 0:
+		return id, errUnsigned
+	case same == 0:
+		return id, errWrongSignature
+	case s.TimestampHeader != "" && (len(stamps) != 1 || !recent(stamp, now, s.tolerance)):
+		return id, errStale
 	}
-	return id, len(stamps) == 1 && recent(stamp, now, s.tolerance)
+	return id, nil
 }
 
 // signatures returns those of the header; one that cannot be decoded is none.
@@ -167,13 +214,22 @@ func (s *scheme) signatures(h http.Header) (all [][]byte) {
 	return all
 }
 
+// separators part the elements of a header.
+const separators = ", \t"
+
 // elements returns what stands behind the prefix in each element of a header.
 func elements(h http.Header, header, prefix string) (all []string) {
 	for _, value := range h.Values(header) {
-		for _, element := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
-			if text, found := strings.CutPrefix(element, prefix); found && text != "" {
-				all = append(all, text)
+		for rest := strings.TrimLeft(value, separators); rest != ""; rest = strings.TrimLeft(rest, separators) {
+			text, found := strings.CutPrefix(rest, prefix)
+			end := strings.IndexAny(text, separators)
+			if end < 0 {
+				end = len(text)
 			}
+			if found && end > 0 {
+				all = append(all, text[:end])
+			}
+			rest = text[end:]
 		}
 	}
 	return all

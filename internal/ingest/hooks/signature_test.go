@@ -36,6 +36,8 @@ func TestSignature_Schemes(t *testing.T) {
 		"a prefix":        {Signature{Header: "X-Sig", Prefix: "v1="}, []string{"X-Sig", "v1=" + signed("new", body)}},
 		"one of a list":   {Signature{Header: "X-Sig", Prefix: "v1="}, []string{"X-Sig", "v1=00, v2=00,v1=" + signed("new", body)}},
 		"one of headers":  {Signature{Header: "X-Sig"}, []string{"X-Sig", "zz", "X-Sig", signed("new", body)}},
+		"a scheme":        {Signature{Header: "Authorization", Prefix: "HMAC "}, []string{"Authorization", "HMAC " + signed("new", body)}},
+		"a list of them":  {Signature{Header: "X-Sig", Prefix: "v1, "}, []string{"X-Sig", "v0, 00 v1, 00, v1, " + signed("new", body)}},
 		"SHA-1, base64":   {Signature{Header: "X-Sig", Algorithm: "sha1", Encoding: "base64"}, []string{"X-Sig", base64.StdEncoding.EncodeToString(one.Sum(nil))}},
 		"SHA-512 and id":  {Signature{Header: "X-Sig", Algorithm: "sha512", Signed: "{id}|{body}{{x}}", IDHeader: "X-Id"}, []string{"X-Sig", hex.EncodeToString(five.Sum(nil)), "X-Id", "id-1"}},
 		"seconds":         {Signature{Header: "X-Sig", Signed: "{timestamp}{body}", TimestampHeader: "X-At"}, []string{"X-Sig", signed("new", stamp(0), body), "X-At", stamp(0)}},
@@ -116,12 +118,33 @@ func TestSignature_SameWorkForWrongAndRight(t *testing.T) {
 		made := 0
 		inner := c.hash
 		c.hash = func() hash.Hash { made++; return inner() }
-		_, ok := c.verify(http.Header{"X-Sig": {signature}}, body, time.Time{})
-		if right := signature == signed("one", string(body)) || signature == signed("two", string(body)); ok != right {
-			t.Errorf("%q is %v", signature, ok)
+		_, err = c.verify(http.Header{"X-Sig": {signature}}, body, time.Time{})
+		if right := signature == signed("one", string(body)) || signature == signed("two", string(body)); (err == nil) != right {
+			t.Errorf("%q: %v", signature, err)
 		}
 		if want := 4; made != want { // an HMAC takes an inner and an outer hash
 			t.Errorf("%q: %d hashes were made, want %d", signature, made, want)
+		}
+	}
+}
+
+// What could never work is told when it is configured.
+func TestSignature_Check(t *testing.T) {
+	for want, s := range map[string]Signature{
+		"header is no name of a header":          {Header: "X Y"},
+		"timestampHeader is no name":             {Header: "X", Signed: "{timestamp}{body}", TimestampHeader: "X-At:"},
+		"idHeader is no name":                    {Header: "X", IDHeader: "é"},
+		"header is Host":                         {Header: "host"},
+		"header is Content-Length":               {Header: "content-length"},
+		"the prefix of header begins with":       {Header: "X", Prefix: " v1="},
+		"the prefix of timestampHeader begins":   {Header: "X", Signed: "{timestamp}{body}", TimestampHeader: "T", TimestampPrefix: ",t="},
+		"header and idHeader are the same":       {Header: "X-Sig", IDHeader: "x-sig"},
+		"header and timestampHeader are the":     {Header: "X-Sig", Signed: "{timestamp}{body}", TimestampHeader: "x-sig", Prefix: "v1="},
+		"prefix and timestampPrefix say which":   {Header: "X-Sig", Signed: "{timestamp}{body}", TimestampHeader: "X-Sig"},
+		"say which part is which, as v1= and t=": {Header: "X-Sig", Signed: "{timestamp}{body}", TimestampHeader: "X-Sig", Prefix: "a=", TimestampPrefix: "a="},
+	} {
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", s, err, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func ParseSecret(text string) ([]byte, error) {
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	switch {
 	case !found || err != nil || strings.ContainsAny(encoded, "\r\n"):
-		return nil, errors.New("must be whsec_ and base64, with its padding")
+		return nil, errors.New("must be whsec_ and base64, with its padding: echo whsec_$(openssl rand -base64 32) makes one")
 	case len(key) < minStandardBytes || len(key) > maxStandardBytes:
 		return nil, fmt.Errorf("has %d bytes: must have %d to %d", len(key), minStandardBytes, maxStandardBytes)
 	}
@@ -56,11 +56,18 @@ func newStandard(keys [][]byte, tolerance time.Duration) (*standard, error) {
 
 // verify leaves the signature to the library, and the time to our own clock and
 // tolerance.
-func (s *standard) verify(h http.Header, body []byte, now time.Time) (id string, ok bool) {
+func (s *standard) verify(h http.Header, body []byte, now time.Time) (id string, err error) {
+	err = errWrongSignature
 	for _, v := range s.verifiers {
 		if v.VerifyIgnoringTimestamp(body, h) == nil {
-			ok = true
+			err = nil
 		}
 	}
-	return h.Get(standardwebhooks.HeaderWebhookID), ok && recent(h.Get(standardwebhooks.HeaderWebhookTimestamp), now, s.tolerance)
+	switch {
+	case err != nil && h.Get(standardwebhooks.HeaderWebhookSignature) == "":
+		err = errUnsigned
+	case err == nil && !recent(h.Get(standardwebhooks.HeaderWebhookTimestamp), now, s.tolerance):
+		err = errStale
+	}
+	return h.Get(standardwebhooks.HeaderWebhookID), err
 }
