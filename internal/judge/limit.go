@@ -238,12 +238,8 @@ func (l *limited) enter() (pass, error) {
 
 // check tells why no call may be made, "" when one may.
 func (l *limited) check() (why string, wait time.Duration) {
-	const day = 24 * time.Hour
 	now := l.now()
-	today := now.Unix() / int64(day/time.Second)
-	if l.day != today {
-		l.day, l.calls, l.tokens = today, 0, 0
-	}
+	l.today(now)
 	midnight := now.UTC().Truncate(day).Add(day).Sub(now)
 	switch {
 	case l.limits.DailyCalls > 0 && l.calls >= l.limits.DailyCalls:
@@ -254,7 +250,16 @@ func (l *limited) check() (why string, wait time.Duration) {
 	return l.breaker.check(now)
 }
 
-// done counts what a call took, and what it tells about the judge.
+const day = 24 * time.Hour
+
+// today forgets what was spent on an earlier day.
+func (l *limited) today(now time.Time) {
+	if today := now.Unix() / int64(day/time.Second); l.day != today {
+		l.day, l.calls, l.tokens = today, 0, 0
+	}
+}
+
+// done counts what a call took, on the day on which it ended, and what it tells about the judge.
 func (l *limited) done(ctx context.Context, p pass, took time.Duration, calls []engine.Exchange, err error) {
 	var failed *Error
 	if err != nil && !errors.As(err, &failed) {
@@ -267,12 +272,24 @@ func (l *limited) done(ctx context.Context, p pass, took time.Duration, calls []
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.took = took
+	l.today(l.now())
 	l.calls += max(0, len(calls)-1) // one was counted as it began
 	for i := range calls {
-		l.tokens += calls[i].InputTokens + calls[i].OutputTokens
+		l.tokens += tokens(calls[i].InputTokens) + tokens(calls[i].OutputTokens)
 	}
+	l.tokens = min(l.tokens, maxTokens) // more are as good as spent
 	l.breaker.done(p, l.now(), found, asked)
 	l.metrics.breaker(l.breaker.open)
+}
+
+// maxTokens is more than a day can take.
+const maxTokens = 1 << 60
+
+// tokens is what a host says that a call took, as far as it counts: a budget
+// cannot be given back, and no call takes more than most.
+func tokens(said int64) int64 {
+	const most = 1 << 40
+	return min(max(said, 0), most)
 }
 
 // hold makes the failure of a call that was not made.

@@ -212,6 +212,64 @@ func TestLimit_DayOfTokens(t *testing.T) {
 	})
 }
 
+// A call that is out at midnight counts where it ends, and what was spent before
+// counts no more.
+func TestLimit_OverMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{calls: []engine.Exchange{{InputTokens: 60}}, takes: 2 * time.Second}
+		j := limit(t, h, judge.Limits{DailyTokens: 100})
+		time.Sleep(24*time.Hour - 5*time.Second)
+		for range 2 { // until one second before midnight
+			if e := ask(t, j, "s", time.Minute); e != nil {
+				t.Fatal(e)
+			}
+		}
+		wantHeld(t, ask(t, j, "s", time.Minute), "dailyTokens", time.Second)
+		time.Sleep(time.Second)
+		for range 2 {
+			if e := ask(t, j, "s", time.Minute); e != nil {
+				t.Fatalf("on the next day: %v", e)
+			}
+		}
+		wantHeld(t, ask(t, j, "s", time.Minute), "dailyTokens", 24*time.Hour-4*time.Second)
+
+		time.Sleep(24*time.Hour - 5*time.Second) // one second before midnight
+		wantHeld(t, ask(t, j, "s", time.Minute), "dailyTokens", time.Second)
+		time.Sleep(time.Second)
+		if e := ask(t, j, "s", time.Minute); e != nil {
+			t.Fatal(e)
+		}
+		time.Sleep(24*time.Hour - 3*time.Second) // one second before midnight again
+		if e := ask(t, j, "s", time.Minute); e != nil {
+			t.Fatal(e)
+		}
+		if e := ask(t, j, "s", time.Minute); e != nil { // the 60 tokens of the call over midnight leave room for one
+			t.Fatalf("after the call over midnight: %v", e)
+		}
+		wantHeld(t, ask(t, j, "s", time.Minute), "dailyTokens", 24*time.Hour-3*time.Second)
+	})
+}
+
+// What a host says of its tokens cannot give a budget back, or wrap it around.
+func TestLimit_TokensThatAreNone(t *testing.T) {
+	for name, said := range map[string]engine.Exchange{
+		"negative": {InputTokens: -1_000_000, OutputTokens: -5},
+		"huge":     {InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64},
+	} { //arch:sorted each is a case of its own
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &host{answer: func(int) error { return nil }}
+				j := limit(t, h, judge.Limits{DailyTokens: 100})
+				for _, calls := range [][]engine.Exchange{{{InputTokens: 99}}, {said}, {{InputTokens: 1}}} {
+					h.calls = calls
+					_ = ask(t, j, "s", time.Second) // the last is held where the one before spent it all
+				}
+				wantHeld(t, ask(t, j, "s", time.Second), "dailyTokens", 24*time.Hour)
+			})
+		})
+	}
+}
+
 func TestLimit_HeldInACompositionAsksTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := limit(t, &host{}, judge.Limits{DailyCalls: 1})
