@@ -26,7 +26,7 @@ const (
 // Bounds of what is read of events/list. What stands behind them is not found.
 const (
 	maxPages     = 100
-	maxListBytes = 16 << 20
+	maxListBytes = 4 << 20
 )
 
 // server opens sessions with the SDK's client. Its transport, and what is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -92,7 +93,14 @@ func poisoned(at string) func(context.Context, Request, func(Notification)) erro
 // its own, and is shown.
 func TestStuck_OneEventThatBreaksTheSession(t *testing.T) {
 	inBubble(t, func(w *world) {
-		w.stream = poisoned("c0")
+		var mended atomic.Bool
+		poison, fine := poisoned("c0"), says(active("c0", false), event("a", "c1"))
+		w.stream = func(ctx context.Context, r Request, hear func(Notification)) error {
+			if mended.Load() {
+				return fine(ctx, r, hear)
+			}
+			return poison(ctx, r, hear)
+		}
 		w.start()
 		w.pass(time.Millisecond)
 		var waits []int64
@@ -108,7 +116,7 @@ func TestStuck_OneEventThatBreaksTheSession(t *testing.T) {
 		if s := w.status(); s.Counts.Malformed != 1 || w.errors("malformed") != 1 {
 			t.Errorf("it counts as %+v", s.Counts)
 		}
-		w.stream = says(active("c0", false), event("a", "c1")) // the server mends it
+		mended.Store(true)
 		w.pass(time.Minute + time.Second)
 		if s := w.status(); s.State != Streaming || s.Counts.Accepted != 1 {
 			t.Errorf("then it stands as %+v", s)
@@ -120,7 +128,7 @@ func TestStuck_OneEventThatBreaksTheSession(t *testing.T) {
 // it; the other goes on undisturbed.
 func TestStuck_LeavesTheOthersAlone(t *testing.T) {
 	inBubble(t, func(w *world) {
-		broken := make(chan struct{}) // the session that both have
+		broken := make(chan struct{}, 1) // the session that both have
 		w.stream = func(ctx context.Context, r Request, hear func(Notification)) error {
 			if r.Name == "poison" {
 				hear(active("p0", false))
@@ -129,8 +137,7 @@ func TestStuck_LeavesTheOthersAlone(t *testing.T) {
 				shared := w.open == 1
 				w.mu.Unlock()
 				if shared {
-					close(broken)
-					broken = make(chan struct{})
+					broken <- struct{}{}
 				}
 				return fmt.Errorf("%w: it cannot be read", ErrClosed)
 			}

@@ -59,10 +59,10 @@ func TestSession_FindEnds(t *testing.T) {
 	asked := 0
 	s, _, _ := connect(t, func(p *peer, _ string, id json.RawMessage, _ map[string]any) {
 		asked++
-		p.result(id, `{"events":[{"name":"`+strings.Repeat("y", 4<<20)+`"}],"nextCursor":"more"}`)
+		p.result(id, `{"events":[{"name":"`+strings.Repeat("y", 1<<20)+`"}],"nextCursor":"more"}`)
 	})
 	defer s.Close()
-	if got, err := s.Find(t.Context(), "x"); err != nil || got.pushes() || asked > maxListBytes>>22+1 {
+	if got, err := s.Find(t.Context(), "x"); err != nil || got.pushes() || asked > maxListBytes>>20+1 {
 		t.Errorf("found %+v on %d pages, %v", got, asked, err)
 	}
 }
