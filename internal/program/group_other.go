@@ -13,5 +13,8 @@ func inherited() []string {
 // group does nothing: here a program is ended alone, and at once.
 func group(*exec.Cmd) {}
 
+// ask ends the program.
+func ask(cmd *exec.Cmd) error { return cmd.Process.Kill() }
+
 // End does nothing: there is no group to end.
 func End(*exec.Cmd) {}

@@ -19,7 +19,15 @@ func inherited() []string {
 // with all that it starts.
 func group(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return signal(cmd, syscall.SIGTERM) }
+}
+
+// ask asks the group of a command to end. A command that has ended is not asked,
+// whatever it has left in its group.
+func ask(cmd *exec.Cmd) error {
+	if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		return err
+	}
+	return signal(cmd, syscall.SIGTERM)
 }
 
 // End kills what is left of the group of a command that has been waited for. A

@@ -3,10 +3,26 @@ package program_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"testing"
 
 	"attend/internal/program"
 )
+
+// A daemon that is killed can end nothing, and its programs end with it.
+func TestRun_DiesWithTheDaemon(t *testing.T) {
+	l := newLife(t)
+	daemon := exec.CommandContext(t.Context(), os.Args[0], "role:daemon", l.addr())
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.begun()
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Wait()
+	l.over()
+}
 
 func TestRun_LeavesNoFileOpen(t *testing.T) {
 	open := func() int {

@@ -10,7 +10,9 @@
 //     which every user of the machine can read.
 //   - What it writes is bounded, and so is its time. At the end of its time the
 //     whole process group is asked to end (SIGTERM), and made to (SIGKILL) after
-//     a short grace. Nothing that it started stays behind in its group.
+//     a short grace. Nothing that it started stays behind in its group. Where the
+//     daemon is killed itself, only Linux ends the program with it, and what that
+//     started lives on.
 //   - It answers by its exit status: 0 is done, [ExitPermanent] is "never try
 //     this again", anything else is a failed attempt.
 package program
@@ -108,11 +110,17 @@ func (s Spec) Bounded(output int) Spec {
 // the program is killed, and its pipes are closed, after a short grace. Whoever
 // has waited for it then calls [End].
 func (s Spec) Cmd(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, s.path)
+	cmd := s.set(exec.CommandContext(ctx, s.path))
+	cmd.Cancel = func() error { return ask(cmd) }
+	cmd.WaitDelay = s.grace
+	return cmd
+}
+
+// set gives a command its arguments, folder, environment and group.
+func (s Spec) set(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Args = s.args
 	cmd.Dir = s.dir
 	cmd.Env = s.env
-	cmd.WaitDelay = s.grace
 	group(cmd)
 	return cmd
 }

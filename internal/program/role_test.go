@@ -3,6 +3,7 @@
 package program_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,13 @@ func play(role string, args []string) int {
 		return fork(args[0], &syscall.SysProcAttr{})
 	case "escape": // leaves the group
 		return fork(args[0], &syscall.SysProcAttr{Setsid: true})
+	case "daemon": // runs a program until it is killed itself
+		s, err := program.New(program.Options{Command: []string{os.Args[0], "role:stubborn", args[0]}}, os.Environ())
+		if err == nil {
+			_, err = program.Run(context.Background(), s, nil)
+		}
+		fmt.Fprint(os.Stderr, err)
+		return 96
 	case "child":
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "connection")) // until the test has ended
 	default:

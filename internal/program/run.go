@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,10 @@ const ExitPermanent = 65
 const (
 	maxStderr  = 8 << 10 // bytes that are kept of what a program says, from the end
 	maxMessage = 700     // bytes of it that an error's text holds, from the end
+
+	// leftOver is how long the pipes of a program that has ended are read on,
+	// where something that it started holds them open.
+	leftOver = 100 * time.Millisecond
 )
 
 // errFlood ends a program that writes too much.
@@ -64,25 +69,20 @@ func (e *Error) Permanent() bool { return e.Code == ExitPermanent }
 // Run runs a program: stdin is what it can read, and its end; a program need
 // not read it. It returns what the program wrote when it has ended with status
 // 0. Any other end is an *[Error]. When Run returns, nothing of the program's
-// process group is left; it returns at the latest a few seconds after the
-// context has ended.
+// process group is left; it returns soon after the program has ended, and at the
+// latest a few seconds after the context has. On Linux the program dies with the
+// daemon.
 func Run(ctx context.Context, s Spec, stdin []byte) (Output, error) {
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stdout := &bounded{limit: s.maxOutput, over: func() { cancel(errFlood) }}
 	stderr := s.Tail()
-	cmd := s.Cmd(ctx)
+	cmd := s.set(exec.Command(s.path))
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	told := false // to end
-	end := cmd.Cancel
-	cmd.Cancel = func() error {
-		told = true
-		return end()
-	}
-	err := cmd.Run()
-	End(cmd)
+	cmd.WaitDelay = leftOver
+	told, err := s.live(ctx, cmd)
 
 	fail := func(code int, cause error, format string, args ...any) (Output, error) {
 		return Output{}, &Error{Name: s.Name(), Code: code, Stderr: stderr.String(), what: fmt.Sprintf(format, args...), cause: cause}
@@ -107,6 +107,46 @@ func Run(ctx context.Context, s Spec, stdin []byte) (Output, error) {
 	default:
 		return fail(-1, err, "could not be spoken to: %v", err)
 	}
+}
+
+// live starts a program and waits for its end. It reports whether the program
+// was told to end.
+func (s Spec) live(ctx context.Context, cmd *exec.Cmd) (told bool, err error) {
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	runtime.LockOSThread() // see dieWithDaemon
+	defer runtime.UnlockOSThread()
+	dieWithDaemon(cmd)
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	ended, watched := make(chan struct{}), make(chan bool)
+	go func() { watched <- s.watch(ctx, cmd, ended) }()
+	err = cmd.Wait()
+	close(ended)
+	told = <-watched
+	End(cmd)
+	return told, err
+}
+
+// watch tells a program to end when the context has ended, and makes it end
+// after the grace.
+func (s Spec) watch(ctx context.Context, cmd *exec.Cmd, ended <-chan struct{}) (told bool) {
+	select {
+	case <-ended:
+		return false
+	case <-ctx.Done():
+	}
+	told = ask(cmd) == nil
+	grace := time.NewTimer(s.grace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+		End(cmd)
+	}
+	return told
 }
 
 // bounded keeps what is written to it up to a limit. What comes after is read

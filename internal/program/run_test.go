@@ -123,13 +123,17 @@ func TestRun_AForkThatStaysIsEnded(t *testing.T) {
 	l.over()
 }
 
-func TestRun_AForkThatLeavesTheGroupHoldsNobodyUp(t *testing.T) {
-	l := newLife(t)
-	out, err := program.Run(t.Context(), role(t, program.Options{}, "escape", l.addr()), make([]byte, 2<<20))
-	if err != nil || string(out.Stdout) != "done" {
-		t.Errorf("%q, %v", out.Stdout, err)
+// What a program leaves behind may hold its pipes: that it has ended counts, and
+// not the grace that one which is told to end has.
+func TestRun_WhatIsLeftBehindHoldsNobodyUp(t *testing.T) {
+	for _, name := range []string{"fork", "escape"} {
+		l := newLife(t)
+		out, err := program.Run(t.Context(), role(t, program.Options{}, name, l.addr()).WithGrace(time.Hour), make([]byte, 2<<20))
+		if err != nil || string(out.Stdout) != "done" {
+			t.Errorf("%s: %q, %v", name, out.Stdout, err)
+		}
+		l.begun() // and it ends with the connection
 	}
-	l.begun() // and it ends with the connection
 }
 
 func TestRun_AProgramThatIsGone(t *testing.T) {
