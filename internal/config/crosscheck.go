@@ -18,7 +18,7 @@ func (l *loader) crossCheck(kindsRead bool) {
 	l.checkTokens()
 	l.warnWorldReadable()
 	l.warnSources()
-	l.warnHooks()
+	l.checkHooks()
 	l.warnSinks()
 	l.warnReplicas()
 	l.checkRetention()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"attend/internal/access"
 	"attend/internal/ingest/hooks"
 )
 
@@ -37,6 +39,8 @@ const (
 	maxHooks   = 100
 	maxSecrets = 5 // at once, while they rotate
 	maxHeader  = 256
+
+	maxToleranceMs = 24 * 60 * 60 * 1000 // what was seen could be sent again for as long
 
 	exampleHooks = `a list, as [{name: github, type: github, secretEnv: GITHUB_WEBHOOK_SECRET}]`
 )
@@ -70,7 +74,7 @@ func inHookOptions() []inHookOption {
 		{"basic", borne, func(r *reader, n *yaml.Node, key string, d *inHookDraft) { r.readBasic(n, key, d) }},
 		{"signature", borne, func(r *reader, n *yaml.Node, key string, d *inHookDraft) { d.Signature = r.readSignature(n, key) }},
 		{"toleranceMs", []hooks.Type{hooks.Alertmanager, hooks.CloudEvents, hooks.Generic, hooks.StandardWebhooks}, func(r *reader, n *yaml.Node, key string, d *inHookDraft) {
-			d.Tolerance = time.Duration(r.between(n, key, 1, maxDurationMs)) * time.Millisecond
+			d.Tolerance = time.Duration(r.between(n, key, 1, maxToleranceMs)) * time.Millisecond
 		}},
 		{"event", mapped, func(r *reader, n *yaml.Node, key string, d *inHookDraft) { d.Event = r.readMapping(n, key) }},
 	}
@@ -112,7 +116,7 @@ func (r *reader) readInHook(n *yaml.Node, at string) *inHookDraft {
 		key := join(at, label(f.name))
 		i := slices.Index(names, f.name)
 		if i < 0 {
-			r.fail(f.key, key, "unknown key%s", didYouMean(f.name, names))
+			r.fail(f.key, key, "unknown key%s", secretOr(f.name, names))
 			continue
 		}
 		if isNull(f.value) {
@@ -125,6 +129,19 @@ func (r *reader) readInHook(n *yaml.Node, at string) *inHookDraft {
 		r.checkInHook(n, d, options)
 	}
 	return d
+}
+
+// secretOr suggests the key that names a variable for one that would hold the
+// secret itself.
+func secretOr(written string, names []string) string {
+	for _, near := range []struct{ written, instead string }{
+		{"secret", "secretEnv"}, {"token", "bearerEnv"}, {"bearer", "bearerEnv"}, {"password", "passwordEnv"},
+	} {
+		if strings.EqualFold(written, near.written) && slices.Contains(names, near.instead) {
+			return fmt.Sprintf("; did you mean %s? A variable is named, so that no secret stands in the file", near.instead)
+		}
+	}
+	return didYouMean(written, names)
 }
 
 // checkInHook looks at what no single option shows.
@@ -172,6 +189,9 @@ func (r *reader) checkKnown(n *yaml.Node, d *inHookDraft, has func(string) bool)
 	case has("signature") && !has("secretEnv"):
 		r.fail(n, d.at, "has signature without secretEnv, which names the variable that holds the secret")
 	}
+	if at, given := d.where["toleranceMs"]; given && d.Type != hooks.StandardWebhooks && d.Type != hooks.GitHub && d.Signature.TimestampHeader == "" {
+		r.mistakes = append(r.mistakes, Mistake{at.place, at.key, "is how far a signed time may be from now, and this hook has none: signature.timestampHeader says where it is"})
+	}
 	if d.Type != hooks.StandardWebhooks {
 		return
 	}
@@ -209,6 +229,10 @@ func (r *reader) hookType(n *yaml.Node, key string) hooks.Type {
 }
 
 func (r *reader) hookScope(n *yaml.Node, key string) string {
+	if n.Kind == yaml.MappingNode {
+		r.fail(n, key, `is an object: a template stands in quotes, as "{source}"`)
+		return ""
+	}
 	text, ok := r.name(n, key, maxScopeBytes)
 	if !ok {
 		return ""
@@ -222,12 +246,39 @@ func (r *reader) hookScope(n *yaml.Node, key string) string {
 // shortSecret is how few bytes of a secret could be guessed.
 const shortSecret = 16
 
-// warnHooks warns of secrets that could be guessed.
-func (l *loader) warnHooks() {
+// checkHooks refuses a secret that is a token as well: what a hook's sender knows
+// would open the whole daemon. It warns of secrets that could be guessed or are
+// known to two senders, and of ids that anybody could change.
+func (l *loader) checkHooks() {
+	tokens := make(map[access.Sum]string)
+	if l.c.Token != "" {
+		tokens[access.SumOf(l.c.Token.Reveal())] = DefaultToken
+	}
+	for i := range l.c.Tokens {
+		tokens[l.c.Tokens[i].Sum] = l.c.Tokens[i].Name
+	}
+	known := make(map[Secret]string) // to the senders of which hook
 	for i := range l.c.Hooks {
 		h := &l.c.Hooks[i]
-		if slices.ContainsFunc(slices.Concat(h.Secrets, h.Bearer, h.Passwords), func(s Secret) bool { return len(s) < shortSecret }) {
+		secrets := slices.Concat(h.Secrets, h.Bearer, h.Passwords)
+		shared, short := "", false
+		for _, s := range secrets {
+			if name, is := tokens[access.SumOf(s.Reveal())]; is {
+				l.mistakes = append(l.mistakes, Mistake{h.Place, keyHooks, fmt.Sprintf("the secret of hook %s is the token of %s: give the hook one of its own, which opens nothing else", h.Name, quote(name))})
+			}
+			shared, short = cmp.Or(shared, known[s]), short || len(s) < shortSecret
+		}
+		for _, s := range secrets {
+			known[s] = cmp.Or(known[s], h.Name)
+		}
+		if short {
 			l.warn(h.Place, WarnShortToken, "hook %s: its secret has less than %d bytes and could be guessed: openssl rand -hex 32 makes a good one", h.Name, shortSecret)
+		}
+		if shared != "" {
+			l.warn(h.Place, WarnSharedSecret, "hook %s: its secret is that of hook %s, so that the sender of one may send as the other: give each its own", h.Name, shared)
+		}
+		if h.Signature.IDHeader != "" && !strings.Contains(h.Signature.Signed, "{id}") {
+			l.warn(h.Place, WarnUnsignedID, "hook %s: signature.idHeader is not in what is signed, so that whoever has seen a delivery could send it again under another id", h.Name)
 		}
 	}
 }

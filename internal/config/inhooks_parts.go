@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,12 +30,19 @@ func (r *reader) secretsFromEnv(n *yaml.Node, key string) []Secret {
 		if name == "" {
 			continue
 		}
+		value, set := r.env[name]
 		// A line's end is what a file leaves behind, and no part of the secret.
-		value := strings.TrimRight(r.env[name], "\r\n")
+		value = strings.TrimRight(value, "\r\n")
 		switch {
 		case value == "" && r.keyless:
-		case value == "":
+		case !set:
 			r.fail(node, key, "names the variable %s, which is not set", name)
+		case strings.TrimSpace(value) == "":
+			r.fail(node, key, "names the variable %s, which is empty", name)
+		case strings.TrimSpace(value) != value:
+			r.fail(node, key, "names the variable %s, which begins or ends with a blank: no sender would send it so", name)
+		case len(value) > 1 && strings.Contains(`"'`, value[:1]) && value[len(value)-1] == value[0]:
+			r.fail(node, key, "names the variable %s, which stands in quotes that are a part of it: leave them out where it is set", name)
 		case len(value) > maxTokenBytes:
 			r.fail(node, key, "names the variable %s, which has %d bytes: may have at most %d", name, len(value), maxTokenBytes)
 		default:
@@ -56,7 +65,7 @@ func (r *reader) readBasic(n *yaml.Node, key string, d *inHookDraft) {
 		case "passwordEnv":
 			d.Passwords = r.secretsFromEnv(f.value, at)
 		default:
-			r.fail(f.key, at, "unknown key%s", didYouMean(f.name, names))
+			r.fail(f.key, at, "unknown key%s", secretOr(f.name, names))
 		}
 	}
 	if n.Kind == yaml.MappingNode && len(n.Content) < 4 {
@@ -135,6 +144,10 @@ func (r *reader) readMapping(n *yaml.Node, key string) hooks.Mapping {
 			continue
 		}
 		*into[f.name] = text
+		if slip := hookSlip(text); slip != "" {
+			r.fail(f.value, at, "%s", slip)
+			continue
+		}
 		_, err := env.CompileTo(parts[i].Result, text)
 		if wrong, is := errors.AsType[*expr.Error](err); is {
 			for _, one := range wrong.Mistakes {
@@ -145,4 +158,29 @@ func (r *reader) readMapping(n *yaml.Node, key string) hooks.Mapping {
 		}
 	}
 	return m
+}
+
+// hookSlip says what is meant where an expression is a template, or names a header
+// in a way that never finds one; "" for neither. What stands in a text literal may
+// look the same, which is rare, and written in another way then.
+func hookSlip(text string) string {
+	if found := regexp.MustCompile(`\{\s*([A-Za-z_][\w.?]*)\s*\}`).FindStringSubmatch(text); found != nil {
+		path := found[1]
+		if first, _, _ := strings.Cut(path, "."); first != "body" && first != "headers" && first != "query" {
+			path = "body." + path
+		}
+		return fmt.Sprintf(`is an expression, not a template: write %s without braces, and join texts as in "shop:" + body.shop`, clip(path))
+	}
+	for _, found := range regexp.MustCompile(`\bheaders\s*(?:\[\s*\??["']([^"']+)["']\s*\]|\.\??([A-Za-z][\w]*(?:-[A-Za-z]\w*)*))`).FindAllStringSubmatch(text, -1) {
+		indexed, dotted := found[1], found[2]
+		name := indexed + dotted
+		lower := strings.ToLower(name)
+		switch {
+		case new(hooks.Signature).Hides(name):
+			return fmt.Sprintf("looks at the header %s, which no mapping is shown: whom a request comes from would stand in the log", lower)
+		case strings.Contains(dotted, "-"), lower != name:
+			return fmt.Sprintf("names of headers are in lower case, in brackets and quotes where they hold a dash: write headers[%q]", lower)
+		}
+	}
+	return ""
 }

@@ -114,6 +114,8 @@ const (
 	WarnPlainHTTP      WarningCode = "plainHttp"      // what is judged crosses the network in the clear
 	WarnNoFacts        WarningCode = "noFacts"        // a condition looks at facts, and nothing brings any
 	WarnNoPredicate    WarningCode = "noPredicate"    // an override looks for an answer that nobody gives
+	WarnSharedSecret   WarningCode = "sharedSecret"   // the sender of one hook may send as that of another
+	WarnUnsignedID     WarningCode = "unsignedId"     // a delivery could be sent again under another id
 	WarnNoKey          WarningCode = "noKey"          // a judge elsewhere is called without a key
 )
 

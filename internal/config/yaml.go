@@ -45,6 +45,8 @@ func yamlSyntax(source string, b []byte, read int, err error) Mistake {
 	switch {
 	case strings.Contains(m.Problem, "alphabetic or numeric character"):
 		m.Problem += `; text that starts with * must be quoted, as "*"`
+	case strings.HasPrefix(m.Problem, "did not find expected ',' or '"):
+		m.Problem += "; text that holds braces, brackets or commas must be quoted where an object or a list stands on one line"
 	case strings.HasPrefix(m.Problem, "unknown anchor"):
 		// The parser would quote the name, which may be a secret.
 		m.Problem = `an alias stands for nothing; text that starts with * must be quoted, as "*"`

@@ -210,7 +210,7 @@ func typeOf(v ref.Val) *cel.Type {
 func plainRuntime(message string) string {
 	switch {
 	case strings.Contains(message, "cost limit exceeded"):
-		return fmt.Sprintf("costs more than %d on this window: make it simpler", uint64(CostLimit))
+		return fmt.Sprintf("costs more than %d to evaluate: make it simpler", uint64(CostLimit))
 	case strings.HasPrefix(message, "no such key"):
 		return "there is n" + strings.TrimPrefix(message, "n") + ": ask has() first"
 	case strings.HasPrefix(message, "no such overload"):

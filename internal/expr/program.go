@@ -130,7 +130,7 @@ func (p *Program) JSON(vars *Vars) (json.RawMessage, error) {
 
 func (p *Program) eval(vars *Vars) (ref.Val, error) {
 	if vars.spent >= TotalLimit {
-		return nil, fmt.Errorf("was not looked at: the expressions before it cost more than %d on this window", TotalLimit)
+		return nil, fmt.Errorf("was not looked at: the expressions before it cost more than %d together", TotalLimit)
 	}
 	v, details, err := p.program.Eval(vars)
 	if details != nil && details.ActualCost() != nil {

@@ -27,8 +27,8 @@ func ParseTemplate(text string) (Template, error) {
 	parts, err := split(text, func(name string) ([]string, error) {
 		path := strings.Split(name, ".")
 		for _, step := range path {
-			if step == "" {
-				return nil, fmt.Errorf("holds {%s}: want the path of a value, as {repository.full_name}", name)
+			if step == "" || strings.TrimSpace(step) != step {
+				return nil, fmt.Errorf("holds {%s}: want the path of a value without blanks, as {repository.full_name}", name)
 			}
 		}
 		return path, nil
