@@ -78,7 +78,7 @@ func Run(ctx context.Context, s Spec, stdin []byte) (Output, error) {
 	defer cancel(nil)
 	stdout := &bounded{limit: s.maxOutput, over: func() { cancel(errFlood) }}
 	stderr := s.Tail()
-	cmd := s.set(exec.Command(s.path))
+	cmd := s.set(exec.CommandContext(context.WithoutCancel(ctx), s.path)) // ended by watch
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = leftOver
