@@ -136,6 +136,28 @@ func TestExamples_Slack(t *testing.T) {
 	})
 }
 
+// Events that have no channel, or have it elsewhere: none of them is lost.
+func TestExamples_SlackScopes(t *testing.T) {
+	const secret, now = "8f742231b10e8888abcd99yyyzzz85a5", int64(1790000000)
+	for body, want := range map[string]hooks.Event{
+		`{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1789999999,"event":{"type":"channel_created","channel":{"id":"C2","name":"fun"}}}`:                  {Scope: "slack:C2", Name: "slack.channel_created", ID: "Ev1"},
+		`{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1789999999,"event":{"type":"channel_rename","channel":{"id":"C3","name":"new"}}}`:                   {Scope: "slack:C3", Name: "slack.channel_rename", ID: "Ev1"},
+		`{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1789999999,"event":{"type":"reaction_added","user":"U1","item":{"type":"message","channel":"C4"}}}`: {Scope: "slack:C4", Name: "slack.reaction_added", ID: "Ev1"},
+		`{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1789999999,"event":{"type":"file_shared","channel_id":"C5","file_id":"F1"}}`:                        {Scope: "slack:C5", Name: "slack.file_shared", ID: "Ev1"},
+		`{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1789999999,"event":{"type":"team_join","user":{"id":"U1"}}}`:                                        {Scope: "slack:T1", Name: "slack.team_join", ID: "Ev1"},
+		`{"type":"event_callback","team_id":"T1","event_id":"Ev1","event_time":1789999999,"event":{"type":"message","channel":"C6","bot_id":"B1","text":"done"}}`:                  {Scope: "slack:C6", Name: "slack.message.bot", ID: "Ev1", Text: "done"},
+		`{"type":"app_rate_limited","token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","team_id":"T1","minute_rate_limited":1789999999,"api_app_id":"A1"}`:                                         {Scope: "slack:T1", Name: "slack.app_rate_limited", ID: "1789999999"},
+	} {
+		v := example(t, "slack", secret, now)
+		v.post(200, body, "X-Slack-Request-Timestamp", "1790000000", "X-Slack-Signature", "v0="+macOf(secret, "v0:1790000000:"+body))
+		if len(v.events) != 1 || strings.Contains(string(v.events[0].Data), "Jhj5") {
+			t.Fatalf("%s: events %+v", body, v.events)
+		}
+		want.At, want.Data = at(1789999999), v.events[0].Data
+		v.want(want)
+	}
+}
+
 func TestExamples_PagerDuty(t *testing.T) {
 	const secret = "a-secret-of-a-subscription-of-pagerduty"
 	const body = `{"event":{"id":"01BZ","event_type":"incident.triggered","occurred_at":"2026-09-21T14:13:20Z","data":{"title":"disk full","service":{"id":"P9"}}}}`
@@ -147,6 +169,16 @@ func TestExamples_PagerDuty(t *testing.T) {
 		Scope: "pagerduty:P9", Name: "pagerduty.incident.triggered", ID: "01BZ", At: at(1790000000), Text: "incident.triggered: disk full",
 		Data: []byte(`{"data":{"service":{"id":"P9"},"title":"disk full"},"event_type":"incident.triggered","id":"01BZ","occurred_at":"2026-09-21T14:13:20Z"}`),
 	})
+}
+
+func TestExamples_PagerDutyPing(t *testing.T) {
+	const secret = "a-secret-of-a-subscription-of-pagerduty"
+	const body = `{"event":{"id":"01CF","event_type":"pagey.ping","resource_type":"pagey","occurred_at":"2026-09-21T14:13:20Z","agent":null,"client":null,"data":{"message":"Hello from your friend Pagey!","type":"ping"}}}`
+	v := example(t, "pagerduty", secret, 0)
+	v.post(200, body, "X-PagerDuty-Signature", "v1="+macOf(secret, body))
+	if len(v.events) != 1 || v.events[0].Scope != "pagerduty:all" || v.events[0].Name != "pagerduty.pagey.ping" {
+		t.Errorf("events %+v", v.events)
+	}
 }
 
 func TestExamples_Stripe(t *testing.T) {
