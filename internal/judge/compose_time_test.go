@@ -36,17 +36,20 @@ func TestCompose_TimeIsOver(t *testing.T) {
 		{
 			"the last resort asks nobody",
 			judge.Composition{{Name: "a", Judge: deaf, OnErrorNext: true}, {Name: "b", Judge: never, OnErrorNext: true}, {Name: "c", Judge: alive, Instant: true}},
-			"c", []string{"a timeout", "b timeout", "c answered"},
+			"c",
+			[]string{"a timeout", "b timeout", "c answered"},
 		},
 		{
 			"an answer under its bar",
 			judge.Composition{{Name: "a", Judge: says(engine.Note, 0.1), Below: 0.7}, {Name: "b", Judge: deaf, OnErrorNext: true}},
-			"a", []string{"a below", "b timeout"},
+			"a",
+			[]string{"a below", "b timeout"},
 		},
 		{
 			"an answer under its bar, before one that is not asked",
 			judge.Composition{{Name: "a", Judge: says(engine.Note, 0.1), Below: 0.7}, {Name: "b", Judge: deaf, OnErrorNext: true}, {Name: "c", Judge: never, OnErrorNext: true}},
-			"a", []string{"a below", "b timeout", "c timeout"},
+			"a",
+			[]string{"a below", "b timeout", "c timeout"},
 		},
 		{"nobody", judge.Composition{{Name: "a", Judge: deaf, OnErrorNext: true}, {Name: "b", Judge: never}}, "", []string{"a timeout", "b timeout"}},
 	} {
