@@ -110,7 +110,7 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		answered := make(chan outcome, 1)
-		go func() {
+		r.strays.Go(func() {
 			o := outcome{scope: s, call: c}
 			var bodies []engine.Record
 			if bodies, o.err = r.store.Events(ctx, w.Positions()); o.err == nil {
@@ -120,7 +120,7 @@ func (r *Runner) run(ctx context.Context, s *scope, c *call, now engine.Time) {
 			}
 			o.took = time.Since(start)
 			answered <- o
-		}()
+		})
 		o := outcome{scope: s, call: c, took: timeout}
 		select {
 		case o = <-answered:

@@ -102,7 +102,7 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 	cancel := c.cancel
 	r.calls.Go(func() {
 		defer cancel()
-		got := asks.Gather(ctx, s.name, set)
+		got := asks.gather(ctx, s.name, set, &r.strays)
 		if ctx.Err() != nil {
 			return
 		}
@@ -115,24 +115,31 @@ func (r *Runner) gather(ctx context.Context, s *scope) bool {
 }
 
 // Gather asks the hooks side by side, each within its time, and keeps what may be
-// shown of what they bring.
+// shown of what they bring. Of one whose time is over it waits some seconds for
+// the end.
 func (a *Asks) Gather(ctx context.Context, scope string, set *engine.Settings) Gathered {
+	var strays sync.WaitGroup
+	defer await(&strays, stopGrace)
+	return a.gather(ctx, scope, set, &strays)
+}
+
+func (a *Asks) gather(ctx context.Context, scope string, set *engine.Settings, strays *sync.WaitGroup) Gathered {
 	var got, images Gathered
 	var both sync.WaitGroup
-	both.Go(func() { got = a.gatherContext(ctx, scope, set) })
-	both.Go(func() { images = a.gatherImages(ctx, scope, set) })
+	both.Go(func() { got = a.gatherContext(ctx, scope, set, strays) })
+	both.Go(func() { images = a.gatherImages(ctx, scope, set, strays) })
 	both.Wait()
 	got.Images, got.refs = images.Images, images.refs
 	got.Failed = slices.Concat(got.Failed, images.Failed)
 	return got
 }
 
-func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Settings) (got Gathered) {
+func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Settings, strays *sync.WaitGroup) (got Gathered) {
 	if a.Context == nil {
 		return got
 	}
 	begun := time.Now()
-	brought, err := fetch(ctx, "contextTimeoutMs", set.ContextTimeoutMs, func(ctx context.Context) (judge.Context, error) {
+	brought, err := fetch(ctx, strays, "contextTimeoutMs", set.ContextTimeoutMs, func(ctx context.Context) (judge.Context, error) {
 		return a.Context(ctx, scope)
 	})
 	if err != nil { // what it brought beside the error counts
@@ -157,12 +164,12 @@ func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Sett
 	return got
 }
 
-func (a *Asks) gatherImages(ctx context.Context, scope string, set *engine.Settings) (got Gathered) {
+func (a *Asks) gatherImages(ctx context.Context, scope string, set *engine.Settings, strays *sync.WaitGroup) (got Gathered) {
 	if a.Capture == nil {
 		return got
 	}
 	begun := time.Now()
-	brought, err := fetch(ctx, "captureTimeoutMs", set.CaptureTimeoutMs, func(ctx context.Context) ([]judge.Image, error) {
+	brought, err := fetch(ctx, strays, "captureTimeoutMs", set.CaptureTimeoutMs, func(ctx context.Context) ([]judge.Image, error) {
 		return a.Capture(ctx, scope)
 	})
 	if err != nil { // what it brought beside the error counts
@@ -175,7 +182,7 @@ func (a *Asks) gatherImages(ctx context.Context, scope string, set *engine.Setti
 }
 
 // fetch asks a hook. It ends with its timeout even where the hook does not.
-func fetch[T any](ctx context.Context, name string, ms int64, ask func(context.Context) (T, error)) (T, error) {
+func fetch[T any](ctx context.Context, strays *sync.WaitGroup, name string, ms int64, ask func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		got T
 		err error
@@ -183,10 +190,10 @@ func fetch[T any](ctx context.Context, name string, ms int64, ask func(context.C
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 	defer cancel()
 	answered := make(chan answer, 1)
-	go func() {
+	strays.Go(func() {
 		got, err := ask(ctx)
 		answered <- answer{got, err}
-	}()
+	})
 	a := answer{err: context.DeadlineExceeded}
 	select {
 	case a = <-answered:

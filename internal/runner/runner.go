@@ -114,6 +114,7 @@ type Runner struct {
 	outcomes chan outcome
 	places   places         // for judge calls
 	calls    sync.WaitGroup // judge calls and writes of states
+	strays   sync.WaitGroup // judges and hooks, which may outlast their calls
 	saving   saving
 	shards   shards // where replicas share the store
 	rights   atomic.Pointer[rights]
@@ -191,6 +192,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			stop()
 			r.calls.Wait()
 			r.release()
+			await(&r.strays, stopGrace)
 			return err
 		}
 		if r.opt.Leases != nil && !r.shards.claiming && r.caughtUp.Load() {

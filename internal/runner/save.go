@@ -311,8 +311,9 @@ func (r *Runner) leave(s *scope) {
 }
 
 // shutdown breaks off running calls, uncounted, saves every state, and lets
-// others go on.
+// others go on. It then waits for judges and hooks that have not ended yet.
 func (r *Runner) shutdown() {
+	defer await(&r.strays, stopGrace)
 	defer r.release()
 	if r.saving.writing {
 		r.saveDone(context.Background(), <-r.saving.done)
