@@ -14,7 +14,7 @@ import (
 type Command struct{ spec program.Spec }
 
 // NewCommand returns a sink that runs a command.
-func NewCommand(s program.Spec) Command { return Command{s} }
+func NewCommand(s program.Spec) *Command { return &Command{s} }
 
 // maxSaid is how many bytes a command may write: nobody reads them.
 const maxSaid = 64 << 10
@@ -25,7 +25,7 @@ const maxSaid = 64 << 10
 const farewell = 2500 * time.Millisecond
 
 // Deliver implements Sink.
-func (c Command) Deliver(ctx context.Context, m *Message) error {
+func (c *Command) Deliver(ctx context.Context, m *Message) error {
 	run := ctx
 	if end, limited := ctx.Deadline(); limited {
 		left := time.Until(end)

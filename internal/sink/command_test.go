@@ -51,7 +51,7 @@ func play(role string, args []string) int {
 	return 0
 }
 
-func role(t *testing.T, args ...string) Command {
+func role(t *testing.T, args ...string) *Command {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

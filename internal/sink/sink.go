@@ -20,9 +20,10 @@ type Message struct {
 	Body []byte // JSON
 }
 
-// Sink takes messages. Deliver returns nil once the other side has taken the
-// message, and returns when the context has ended. Its errors are *Error, and
-// hold neither secret, nor URL, nor message.
+// Sink takes messages. Each is a pointer, so that it can be told from another
+// by ==. Deliver returns nil once the other side has taken the message, and
+// returns when the context has ended. Its errors are *Error, and hold neither
+// secret, nor URL, nor message.
 type Sink interface {
 	Deliver(ctx context.Context, m *Message) error
 }
@@ -49,14 +50,14 @@ func (e *Error) RetryAfter() time.Duration { return e.After }
 
 // Within gives each delivery to a sink a time of its own, shorter than that of
 // the attempt.
-func Within(limit time.Duration, s Sink) Sink { return within{limit, s} }
+func Within(limit time.Duration, s Sink) Sink { return &within{limit, s} }
 
 type within struct {
 	limit time.Duration
 	sink  Sink
 }
 
-func (w within) Deliver(ctx context.Context, m *Message) error {
+func (w *within) Deliver(ctx context.Context, m *Message) error {
 	inner, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	err := w.sink.Deliver(inner, m)
