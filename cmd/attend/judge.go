@@ -169,6 +169,12 @@ func (t *judgeTry) run(cmd *cobra.Command, cfg *config.Config, env []string, sou
 	start := time.Now()
 	reply, err := judging.Judge.Judge(ctx, window.input)
 	result.TookMs = time.Since(start).Milliseconds()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !t.dry { // as in the daemon: what comes after the timeout is no answer
+		if failed, ok := errors.AsType[*judge.Error](err); ok {
+			reply.Calls = failed.Calls
+		}
+		err = fmt.Errorf("no answer within judgeTimeoutMs (%d)", timeout.Milliseconds())
+	}
 	result.Exchanges = seen.exchanges()
 	result.conclude(window, &reply, err)
 	return result, nil

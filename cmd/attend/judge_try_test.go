@@ -192,6 +192,16 @@ func TestJudgeTry_Failures(t *testing.T) {
 	}
 }
 
+// An answer that comes after the timeout is none, as in the daemon.
+func TestJudgeTry_AnswersTooLate(t *testing.T) {
+	// It ends in time, and what it leaves behind holds its output open for longer.
+	tryIn(t, "policy: {judgeTimeoutMs: 60}\njudge: {type: command, command: [sh, -c, 'echo ''{\"route\":\"note\"}''; sleep 60 &']}\n")
+	code, stdout, stderr := try(t)
+	if code != exitFailed || strings.Contains(stdout, "decided") || !strings.Contains(stdout, "no answer within judgeTimeoutMs (60)") {
+		t.Errorf("exit %d:\n%s\n%s", code, stdout, stderr)
+	}
+}
+
 func TestJudgeTry_Command(t *testing.T) {
 	for script, want := range map[string][]string{ //arch:sorted each by itself
 		`cat > input; echo '{"route":"note","confidence":0.7}'`: {"answer: exit 0 after", `{"route":"note","confidence":0.7}`, "judged: note by command"},
