@@ -20,9 +20,14 @@ import (
 const (
 	maxFacts      = 64 << 10 // bytes
 	maxPredicates = 199      // questions; a hosted judge takes 200, and the route is one
+	maxQuestion   = 4 << 10  // bytes of one, with its name
+	maxQuestions  = 16 << 10 // bytes of all: a quarter of what a model is shown
 	maxImages     = 128      // as many as a judge takes (seed, "Images")
 	maxImageBytes = 32 << 20 // in all, decoded
 )
+
+// maxName is what a trace shows of a question's name, in bytes.
+const maxName = 100
 
 // Gathered is what the hooks brought for a call.
 type Gathered struct {
@@ -152,14 +157,25 @@ func (a *Asks) gatherContext(ctx context.Context, scope string, set *engine.Sett
 		got.fail(contextFailed, fmt.Errorf("the context hook asks %d questions: at most %d", n, maxPredicates), time.Since(begun))
 		return got
 	}
-	asked := slices.Clone(set.Predicates)
+	var left []string
+	room, asked := maxQuestions, slices.Clone(set.Predicates)
 	for _, p := range brought.Predicates {
 		if slices.ContainsFunc(asked, func(q engine.Predicate) bool { return q.Name == p.Name }) {
 			got.fail(contextFailed, fmt.Errorf("the context hook asks %q, which is asked already: its question is left out", p.Name), time.Since(begun))
 			continue
 		}
+		size := len(p.Name) + len(p.Question)
+		if size > min(maxQuestion, room) {
+			left = append(left, engine.Shorten(p.Name, maxName))
+			continue
+		}
+		room -= size
 		asked = append(asked, p)
 		got.Predicates = append(got.Predicates, p)
+	}
+	if len(left) > 0 {
+		got.fail(contextFailed, fmt.Errorf("of the context hook's questions %d are left out, %q first: one may have %d bytes, all together %d",
+			len(left), left[0], maxQuestion, maxQuestions), time.Since(begun))
 	}
 	return got
 }

@@ -117,6 +117,52 @@ func TestRunner_FactsNeverFailACall(t *testing.T) {
 	}
 }
 
+// Questions of a hook have a bound, each and together: what passes it is left out
+// and told, and the rest is asked.
+func TestRunner_QuestionsAreBounded(t *testing.T) {
+	many := func(n, bytes int) (all []engine.Predicate) {
+		for i := range n {
+			all = append(all, engine.Predicate{Name: fmt.Sprintf("q%03d", i), Question: strings.Repeat("x", bytes-4)})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name  string
+		asks  []engine.Predicate
+		asked int
+		trace string
+	}{
+		{"all fit", many(4, 4<<10), 4, ""},
+		{"a long one", append(many(1, 4<<10+1), engine.Predicate{Name: "short", Question: "Is it?"}), 1, `of the context hook's questions 1 are left out, "q000" first: one may have 4096 bytes, all together 16384`},
+		{"a long name", []engine.Predicate{{Name: strings.Repeat("n", 1<<20), Question: "Is it?"}}, 0, `1 are left out, "nnn`},
+		{"many", many(199, 1<<10), 16, `183 are left out, "q016" first`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{reply: []any{engine.Queue}}
+				w := start(t, open(t), policy("script", kinds), runner.Options{Judge: s, Context: func(context.Context, string) (judge.Context, error) {
+					return judge.Context{Predicates: c.asks}, nil
+				}})
+				w.push("a", "ask")
+				synctest.Wait()
+				w.end()
+				if n := len(s.seen[0].Predicates); n != c.asked {
+					t.Errorf("%d questions are asked, want %d", n, c.asked)
+				}
+				var told []string
+				for _, r := range w.stepsOf("a") {
+					if r.Step.Trace != nil {
+						told = append(told, r.Step.Trace.Message)
+					}
+				}
+				if c.trace == "" && len(told) > 0 || c.trace != "" && (len(told) != 1 || !strings.Contains(told[0], c.trace)) {
+					t.Errorf("told %.300q, want %q", told, c.trace)
+				}
+			})
+		})
+	}
+}
+
 // A flush that comes while facts are fetched for a window neither calls twice
 // nor loses anything, and a stop leaves the window for the next start.
 func TestRunner_StopWhileFactsAreFetched(t *testing.T) {
