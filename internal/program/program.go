@@ -62,6 +62,7 @@ type Spec struct {
 	env       []string
 	secrets   []string // longest first
 	maxOutput int
+	unheard   bool
 	grace     time.Duration
 }
 
@@ -101,6 +102,13 @@ func (s Spec) Name() string { return filepath.Base(s.path) }
 // its standard output, in bytes.
 func (s Spec) Bounded(output int) Spec {
 	s.maxOutput = output
+	return s
+}
+
+// Unheard returns the same command with a standard output that nobody reads,
+// where it may write what it likes.
+func (s Spec) Unheard() Spec {
+	s.unheard = true
 	return s
 }
 

@@ -81,6 +81,9 @@ func Run(ctx context.Context, s Spec, stdin []byte) (Output, error) {
 	cmd := s.set(exec.CommandContext(context.WithoutCancel(ctx), s.path)) // ended by watch
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if s.unheard {
+		cmd.Stdout = nil
+	}
 	cmd.WaitDelay = leftOver
 	told, err := s.live(ctx, cmd)
 

@@ -10,14 +10,12 @@ import (
 
 // Command runs a command for each message, which it finds on its standard
 // input. Status 0 is taken, [program.ExitPermanent] is never; any other, a
-// signal, and the end of its time are tried again.
+// signal, and the end of its time are tried again. What it writes to its standard
+// output is thrown away.
 type Command struct{ spec program.Spec }
 
 // NewCommand returns a sink that runs a command.
 func NewCommand(s program.Spec) *Command { return &Command{s} }
-
-// maxSaid is how many bytes a command may write: nobody reads them.
-const maxSaid = 64 << 10
 
 // farewell is the time in which a command that is asked to end may do so. It
 // is taken from the attempt's, so that nothing of it is left when somebody else
@@ -33,7 +31,7 @@ func (c *Command) Deliver(ctx context.Context, m *Message) error {
 		run, cancel = context.WithTimeout(ctx, left-min(farewell, left/2))
 		defer cancel()
 	}
-	_, err := program.Run(run, c.spec.Bounded(maxSaid), m.Body)
+	_, err := program.Run(run, c.spec.Unheard(), m.Body)
 	if err == nil {
 		return nil
 	}

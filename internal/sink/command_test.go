@@ -43,6 +43,12 @@ func play(role string, args []string) int {
 		fmt.Fprint(os.Stderr, "no agent at "+os.Getenv("TOKEN"))
 		code, _ := strconv.Atoi(args[0])
 		return code
+	case "chatter":
+		for range 1 << 10 {
+			if _, err := fmt.Println(strings.Repeat("taken ", 50)); err != nil {
+				return 1
+			}
+		}
 	case "hang":
 		never := make(chan os.Signal, 1)
 		signal.Notify(never, syscall.SIGHUP)
@@ -78,6 +84,13 @@ func TestCommand(t *testing.T) {
 		if !errors.As(err, &e) || e.Permanent() != never || !strings.Contains(err.Error(), "status "+code) || strings.Contains(err.Error(), "hidden-token") {
 			t.Errorf("status %s: %v", code, err)
 		}
+	}
+}
+
+// What a command says on its standard output is nobody's, however much it is.
+func TestCommand_SaysMuch(t *testing.T) {
+	if err := role(t, "role:chatter").Deliver(t.Context(), message()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,8 +18,9 @@ import (
 )
 
 const (
-	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection serves again
-	maxHeader     = 64 << 10 // bytes of an answer's header
+	maxAnswer     = 64 << 10    // bytes of an answer's body that are read, so that its connection serves again
+	maxHeader     = 64 << 10    // bytes of an answer's header
+	maxBodyTime   = time.Second // in which they are
 	maxRetryAfter = time.Hour
 	connections   = 32 // that are kept open to a receiver
 )
@@ -71,7 +71,9 @@ func (h *HTTP) Deliver(ctx context.Context, m *Message) error {
 	if err != nil {
 		return &Error{Message: "the message cannot be signed", Never: true}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(m.Body))
+	whole, cancel := context.WithCancel(ctx)
+	defer cancel()
+	request, err := http.NewRequestWithContext(whole, http.MethodPost, h.url, bytes.NewReader(m.Body))
 	if err != nil {
 		return &Error{Message: "the sink's url cannot be used", Never: true}
 	}
@@ -86,7 +88,9 @@ func (h *HTTP) Deliver(ctx context.Context, m *Message) error {
 	if err != nil {
 		return unreached(ctx, err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the status has been said
+	// The status has been said; what is behind it has a moment.
+	defer time.AfterFunc(maxBodyTime, cancel).Stop()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
 	_ = answer.Body.Close()
 	return said(answer, time.Now())
 }
@@ -115,17 +119,19 @@ func said(answer *http.Response, now time.Time) error {
 	}
 }
 
-// retryAfter reads how long the receiver asks to wait: seconds or a date, an
-// hour at most, 0 for what is neither.
+// retryAfter reads how long the receiver asks to wait: whole seconds or a date,
+// an hour at most, 0 for what is neither.
 func retryAfter(text string, now time.Time) time.Duration {
-	wait := time.Duration(0)
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds > 0) { // NaN too
-			return 0
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		seconds, err := strconv.Atoi(text)
+		if err != nil { // more than a number holds
+			return maxRetryAfter
 		}
-		wait = time.Duration(math.Min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
-	} else if at, err := http.ParseTime(text); err == nil {
-		wait = at.Sub(now)
+		return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 	}
-	return min(max(wait, 0), maxRetryAfter)
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
 }

@@ -67,12 +67,18 @@ func TestHTTP_Answers(t *testing.T) {
 		{status: 425},
 		{status: 429},
 		{status: 429, header: "7", after: 7 * time.Second},
-		{status: 429, header: "0.5", after: 500 * time.Millisecond},
+		{status: 429, header: " 7 ", after: 7 * time.Second},
+		{status: 429, header: "0.5"},
+		{status: 429, header: "Inf"},
+		{status: 429, header: "1e0"},
+		{status: 429, header: "0x10"},
+		{status: 429, header: "+7"},
 		{status: 429, header: "-1"},
 		{status: 429, header: "NaN"},
 		{status: 429, header: "soon"},
 		{status: 503, header: "864000", after: time.Hour},
-		{status: 503, header: "1e300", after: time.Hour},
+		{status: 503, header: "1e300"},
+		{status: 503, header: strings.Repeat("9", 40), after: time.Hour},
 		{status: 503, header: time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)},
 		{status: 503, header: time.Now().Add(240 * time.Hour).UTC().Format(http.TimeFormat), after: time.Hour},
 		{status: 500},
@@ -116,6 +122,25 @@ func TestHTTP_OnTheWay(t *testing.T) {
 		if e := (*Error)(nil); !errors.As(err, &e) || e.Permanent() || strings.Contains(err.Error(), "hidden") || strings.Contains(err.Error(), "/hook") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The status says what became of a message: a body behind it that does not end
+// holds nothing up, and changes nothing.
+func TestHTTP_ABodyThatDoesNotEnd(t *testing.T) {
+	for status, ok := range map[int]bool{200: true, 400: false} {
+		s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "begun")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		err := Within(40*time.Second, s).Deliver(ctx, message())
+		if ctx.Err() != nil || (err == nil) != ok || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d: %v", status, err)
+		}
+		cancel()
 	}
 }
 

@@ -61,7 +61,7 @@ func (w *within) Deliver(ctx context.Context, m *Message) error {
 	inner, cancel := context.WithTimeout(ctx, w.limit)
 	defer cancel()
 	err := w.sink.Deliver(inner, m)
-	if err != nil && ctx.Err() == nil && errors.Is(inner.Err(), context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && inner.Err() != nil {
 		return &Error{Message: fmt.Sprintf("no answer within the sink's timeoutMs (%d)", w.limit.Milliseconds()), interrupt: context.DeadlineExceeded}
 	}
 	return err
