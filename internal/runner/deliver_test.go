@@ -298,3 +298,23 @@ func TestDeliver_Places(t *testing.T) {
 		}
 	})
 }
+
+// A sink that took something takes it once, though its answer was late.
+func TestDeliver_TakenLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, open(t), delivered(func(p *engine.Policy) { p.Default.DeliveryTimeoutMs = 5000 }), runner.Options{Deliver: lateDoor{}})
+		w.push("a", "ask")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.want("a", "settled flush 1", "decision interrupt", "delivery", "delivered")
+	})
+}
+
+// lateDoor takes everything, just after its time.
+type lateDoor struct{}
+
+func (lateDoor) Deliver(ctx context.Context, _ *runner.Parcel) error {
+	<-ctx.Done()
+	time.Sleep(time.Millisecond)
+	return nil
+}

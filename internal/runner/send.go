@@ -44,7 +44,7 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 			}
 		}
 		a.took = time.Since(begun)
-		if ctx.Err() != nil && parent.Err() == nil {
+		if a.err != nil && ctx.Err() != nil && parent.Err() == nil {
 			a.err = late
 		}
 		d.stopped = a
