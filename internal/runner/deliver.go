@@ -32,11 +32,6 @@ type Parcel struct {
 	DeadLetter *engine.DeadLetter //
 }
 
-// sinkPlaces is how many deliveries run at once to one sink, of all scopes
-// together. What waits for a place has no attempt in the log, and the longest
-// waiting goes first.
-const sinkPlaces = 32
-
 // stopGrace is how long a delivery that is broken off may take to end.
 const stopGrace = 3 * time.Second
 
@@ -46,6 +41,7 @@ type delivery struct {
 	scope   *scope
 	id      string
 	sink    string
+	slow    bool // the last one of its scope had no answer in its time
 	placed  bool
 	gone    bool // it is nobody's any more, and needs no place
 	attempt int
@@ -72,52 +68,9 @@ type sends struct {
 	ended chan *arrival
 }
 
-// sinkLine are the places of one sink, and who waits for one.
-type sinkLine struct {
-	taken   int
-	waiting []*delivery // the longest first
-}
-
 func (s *sends) init() {
 	s.of, s.sinks = make(map[*scope]*[2]*delivery), make(map[string]*sinkLine)
 	s.ended = make(chan *arrival)
-}
-
-// line puts a delivery in line for a place of its sink.
-func (s *sends) line(d *delivery) {
-	p := s.sinks[d.sink]
-	if p == nil {
-		p = new(sinkLine)
-		s.sinks[d.sink] = p
-	}
-	if d.placed = p.taken < sinkPlaces; d.placed {
-		p.taken++
-		return
-	}
-	p.waiting = append(p.waiting, d)
-}
-
-// leave takes a delivery out of the line, or gives its place to the next, which
-// it returns.
-func (s *sends) leave(d *delivery) (next *delivery) {
-	d.gone = true
-	if !d.placed {
-		return nil
-	}
-	p := s.sinks[d.sink]
-	p.taken--
-	for len(p.waiting) > 0 {
-		next, p.waiting = p.waiting[0], p.waiting[1:]
-		if !next.gone {
-			next.placed = true
-			p.taken++
-			return next
-		}
-	}
-	if p.taken == 0 {
-		delete(s.sinks, d.sink)
-	}
-	return nil
 }
 
 // busy reports whether the scope has a delivery, or waits for a place.
@@ -215,7 +168,8 @@ func (r *Runner) startDelivery(s *scope, lane int, name engine.LaneName, d *deli
 	if d == nil {
 		d = &delivery{scope: s, id: step.Delivery.ID, sink: step.Delivery.Sink}
 		r.sends.set(s, lane, d)
-		r.sends.line(d)
+		d.slow = r.sends.hung(d) || hung(s.state.Lane(name).Failed)
+		r.sends.line(d, r.sinkPlaces(d.sink))
 	}
 	if !d.placed {
 		return nil
@@ -235,7 +189,7 @@ func (r *Runner) letGoDelivery(s *scope, lane int) {
 		d.cancel()
 	}
 	r.sends.set(s, lane, nil)
-	if next := r.sends.leave(d); next != nil {
+	if next := r.sends.leave(d, r.sinkPlaces(d.sink)); next != nil {
 		r.look(next.scope)
 	}
 }
@@ -265,5 +219,6 @@ func (r *Runner) takeArrival(a *arrival) {
 		return
 	}
 	a.delivery.result = a
+	r.sends.learn(a)
 	r.look(a.delivery.scope)
 }

@@ -74,7 +74,8 @@ type Options struct {
 	Replica  string        // this replica's name among them, of this process alone
 	LeaseTTL time.Duration // how long a lease lasts; 0 is 10 s
 
-	Deliver Deliverer // takes what policies have sinks for; nil where nothing is delivered
+	Deliver    Deliverer             // takes what policies have sinks for; nil where nothing is delivered
+	SinkPlaces func(sink string) int // how many deliveries to a sink run at once; nil or 0 is 32
 
 	MaxScopes          int           // states kept in memory; 0 is DefaultMaxScopes
 	CheckpointRecords  int           // records after which states are saved; 0 is 300,000
