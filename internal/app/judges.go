@@ -52,6 +52,7 @@ func (a *App) buildRunner(ctx context.Context) error {
 		Judges:     asks.Judges,
 		Record:     asks.Record,
 		Deliver:    &a.outbox,
+		SinkPlaces: a.outbox.places,
 		MaxCalls:   a.cfg.Judges.Calls,
 		Logger:     a.log,
 		Registerer: a.opt.Registry,

@@ -21,8 +21,9 @@ type sinks map[string]builtSink
 // builtSink is a sink and what it was built of.
 type builtSink struct {
 	sink.Sink
-	of    config.Sink
-	close func()
+	of     config.Sink
+	places int // how many deliveries run at once; 0 is the runner's own number
+	close  func()
 }
 
 // newSinks makes what takes decisions and dead letters. One that is the same in
@@ -56,7 +57,7 @@ func newSink(c *config.Sink) (builtSink, error) {
 	if c.URL != "" {
 		s, err := sink.NewHTTP(c.URL, []byte(c.Key.Reveal()), ReadBuild().Version)
 		if err == nil {
-			b.Sink, b.close = s, s.Close
+			b.Sink, b.places, b.close = s, sink.Connections, s.Close
 		}
 		return b, err
 	}
@@ -117,6 +118,12 @@ func (o *outbox) find(name string) (s builtSink, ok bool) {
 	return s, ok
 }
 
+// places is how many deliveries to a sink run at once, 0 for no word on it.
+func (o *outbox) places(name string) int {
+	s, _ := o.find(name)
+	return s.places
+}
+
 // Deliver implements runner.Deliverer.
 func (o *outbox) Deliver(ctx context.Context, p *runner.Parcel) error {
 	to, ok := o.find(p.Sink)
@@ -125,7 +132,7 @@ func (o *outbox) Deliver(ctx context.Context, p *runner.Parcel) error {
 	}
 	content, err := o.shown(ctx, p)
 	if err != nil {
-		return err
+		return &runner.UnreadError{Err: err}
 	}
 	body, err := json.Marshal(content)
 	if err != nil {

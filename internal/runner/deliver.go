@@ -10,7 +10,8 @@ import (
 // Deliverer hands what a policy has a sink for to that sink. Deliver returns
 // nil once the sink has taken it, and returns soon after the context has ended.
 // It may be called again for the same parcel, never for two of one scope's lane
-// at once. An error that has the methods of refusal says more of itself.
+// at once. An error that has the methods of refusal says more of itself, and an
+// *[UnreadError] that the sink was not called.
 type Deliverer interface {
 	Deliver(ctx context.Context, p *Parcel) error
 }

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,6 +61,22 @@ func TestDeliver_PlacesOfASink(t *testing.T) {
 		synctest.Wait()
 		if got := d.check(t); len(got) != 20 || d.most != 5 {
 			t.Errorf("%d of 20 taken, %d at once", len(got), d.most)
+		}
+	})
+}
+
+// While the store cannot be read nothing is used up, and the log is not flooded.
+func TestDeliver_Unread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &door{answer: func(int, *runner.Parcel) error { return &runner.UnreadError{Err: errors.New("the disk is away")} }}
+		w := start(t, open(t), delivered(), runner.Options{Deliver: d})
+		w.push("a", "ask")
+		time.Sleep(time.Minute)
+		d.set(func() { d.answer = nil })
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got, n := d.check(t), len(w.stepsOf("a")); len(got) != 1 || n > 130 || d.came[len(d.came)-1].Attempt != 1 {
+			t.Errorf("%d arrived, with attempt %d, after %d steps", len(got), d.came[len(d.came)-1].Attempt, n)
 		}
 	})
 }

@@ -34,7 +34,13 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 		ctx, cancel := context.WithTimeout(parent, limit)
 		defer cancel()
 		ended := make(chan error, 1)
-		go func() { ended <- r.handOver(ctx, name, at, p) }()
+		go func() {
+			err := r.handOver(ctx, name, at, p)
+			if unread(err) { // the next attempt follows at once
+				rest(ctx, unreadPause)
+			}
+			ended <- err
+		}()
 		a := &arrival{delivery: d}
 		select {
 		case a.err = <-ended:
@@ -44,7 +50,7 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 			}
 		}
 		a.took = time.Since(begun)
-		if a.err != nil && ctx.Err() != nil && parent.Err() == nil {
+		if a.err != nil && !unread(a.err) && ctx.Err() != nil && parent.Err() == nil {
 			a.err = late
 		}
 		d.stopped = a
@@ -78,7 +84,7 @@ func (r *Runner) handOver(ctx context.Context, name engine.LaneName, at engine.P
 	st, err := r.carrier(ctx, at)
 	switch {
 	case err != nil:
-		return &unreadError{err}
+		return &UnreadError{err}
 	case name == engine.LaneLetters:
 		p.DeadLetter = st.DeadLetter
 	default:
@@ -112,13 +118,27 @@ func decisionIn(st *engine.Step) *engine.Decision {
 	return st.Decision
 }
 
-// unreadError is of a store that did not give what was to be delivered. The
-// sink was not called.
-type unreadError struct{ err error }
+// UnreadError is of a store that did not give what was to be delivered. The
+// sink was not called, and the attempt does not count.
+type UnreadError struct{ Err error }
 
-func (e *unreadError) Error() string { return e.err.Error() }
+// Error implements error.
+func (e *UnreadError) Error() string { return e.Err.Error() }
 
-func (e *unreadError) Unwrap() error { return e.err }
+// Unwrap returns the store's error.
+func (e *UnreadError) Unwrap() error { return e.Err }
+
+func unread(err error) bool { return errors.As(err, new(*UnreadError)) }
+
+// unreadPause is the time between attempts that do not count since the store
+// cannot be read.
+const unreadPause = time.Second
+
+func rest(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
 
 // goneError is of what the log does not hold any more.
 type goneError struct{ id string }
@@ -144,10 +164,9 @@ func failureOf(a *arrival) engine.Failed {
 	f := engine.Failed{
 		Why: "error", Message: engine.Shorten(engine.EscapeLine(a.err.Error()), 1<<10), TookMs: a.took.Milliseconds(),
 	}
-	var unread *unreadError
 	var says refusal
 	switch {
-	case errors.As(a.err, &unread):
+	case unread(a.err):
 		f.Uncounted = true
 	case errors.Is(a.err, context.DeadlineExceeded):
 		f.Why = "timeout"

@@ -17,12 +17,15 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
+// Connections is how many messages an HTTP sink can deliver at once without
+// opening a connection for each.
+const Connections = 64
+
 const (
 	maxAnswer     = 64 << 10    // bytes of an answer's body that are read, so that its connection serves again
 	maxHeader     = 64 << 10    // bytes of an answer's header
 	maxBodyTime   = time.Second // in which they are
 	maxRetryAfter = time.Hour
-	connections   = 32 // that are kept open to a receiver
 )
 
 // HTTP posts messages to a receiver, signed as Standard Webhooks has it: a 2xx
@@ -54,7 +57,7 @@ func NewHTTP(url string, key []byte, version string) (*HTTP, error) {
 				DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 				TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 				TLSHandshakeTimeout: 10 * time.Second,
-				ForceAttemptHTTP2:   true, MaxIdleConnsPerHost: connections, IdleConnTimeout: 90 * time.Second,
+				ForceAttemptHTTP2:   true, MaxIdleConnsPerHost: Connections, IdleConnTimeout: 90 * time.Second,
 				MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 			},
 		},
