@@ -144,7 +144,7 @@ func (in *intake) admit(number, size int, scope, name, id string) (*engine.Event
 // refusal words the owner's reason to take no more events of a scope for now.
 func refusal(why string) *fault {
 	if Code(why) == CodeOutboxFull {
-		return &fault{code: CodeOutboxFull, text: "the scope's decisions wait for their sink, and its lane is full: send the line again later"}
+		return &fault{code: CodeOutboxFull, text: "as many of the scope's decisions or dead letters as may be wait for their sink: send the line again later"}
 	}
 	return &fault{code: CodeWindowFull, text: "the scope's window is full while the judge has the one before: send the line again later"}
 }
