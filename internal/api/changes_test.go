@@ -346,6 +346,9 @@ func TestRequeueMany(t *testing.T) {
 	}
 	w.do(http.MethodPost, "/v1/deadletters/requeue", `{"limit":1001}`).problem(http.StatusBadRequest, "invalidParameter")
 	w.do(http.MethodPost, "/v1/deadletters/requeue", `{"stage":"ear"}`).problem(http.StatusBadRequest, "invalidParameter")
+	for _, nothing := range []string{"null", " null\n", "[]"} { // which is not the filter that selects all
+		w.do(http.MethodPost, "/v1/deadletters/requeue", nothing).problem(http.StatusBadRequest, "invalidBody")
+	}
 	var got []string
 	a := ask(`{"stage":"sink","limit":2}`)
 	for pages := 1; ; pages++ {

@@ -136,6 +136,9 @@ func readJSON(w http.ResponseWriter, r *http.Request, body any, curl string) err
 	if err := strict.Unmarshal(b, body, strict.RejectUnknownMembers(true)); err != nil {
 		return unreadable(err, curl)
 	}
+	if string(bytes.TrimSpace(b)) == "null" {
+		return unreadable(errors.New("it is null"), curl)
+	}
 	return nil
 }
 
