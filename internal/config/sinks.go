@@ -325,9 +325,13 @@ func (l *loader) warnSinks() {
 	}
 }
 
-// lanes writes sinks into a policy.
+// lanes writes sinks into a policy. One without a name is a mistake that has
+// been told.
 func (c *Config) lanes(p *engine.Policy) {
 	for i := range c.Sinks {
+		if c.Sinks[i].Name == "" {
+			continue
+		}
 		for _, route := range c.Sinks[i].Routes {
 			if p.Sinks == nil {
 				p.Sinks = make(map[engine.Route]string)

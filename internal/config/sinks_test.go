@@ -65,3 +65,12 @@ deadLetters: {command: [alert]}
 		t.Errorf("the report shows %s", shown)
 	}
 }
+
+// A sink without a name is one mistake, and has a place.
+func TestCheck_NamelessSink(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, DefaultFile, "kinds: {a: flush}\nsinks: [{routes: [interrupt, queue, note, ask], command: [./x]}]\n")
+	if got := Check(nil, nil, nil).Mistakes; len(got) != 1 || got[0].Place.Line != 2 {
+		t.Errorf("mistakes: %v", got)
+	}
+}
