@@ -45,7 +45,7 @@ func play(role string, args []string) int {
 		return code
 	case "chatter":
 		for range 1 << 10 {
-			if _, err := fmt.Println(strings.Repeat("taken ", 50)); err != nil {
+			if _, err := fmt.Fprintln(os.Stdout, strings.Repeat("taken ", 50)); err != nil {
 				return 1
 			}
 		}
