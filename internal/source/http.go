@@ -54,7 +54,7 @@ func NewHTTP(address, token, version string) (Dialer, error) {
 		version: version,
 		open: func() *way {
 			lasts, cancel := context.WithCancel(context.Background())
-			leg := &leg{carrier: carrier, lasts: lasts}
+			leg := &leg{carrier: carrier, atEnd: func(f func()) func() bool { return context.AfterFunc(lasts, f) }}
 			leg.version.Store("")
 			client := &http.Client{
 				Transport:     leg,
@@ -108,8 +108,8 @@ const headerVersion = "Mcp-Protocol-Version"
 // leg sends the requests of one session. They end with it.
 type leg struct {
 	*carrier
-	lasts   context.Context
-	version atomic.Value // string: the revision of the protocol; "" before it is known
+	atEnd   func(f func()) (forget func() bool) // has something done when the session ends
+	version atomic.Value                        // string: the revision of the protocol; "" before it is known
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -118,7 +118,7 @@ func (l *leg) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nothingLeft(r), nil
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	forget := context.AfterFunc(l.lasts, cancel)
+	forget := l.atEnd(cancel)
 	over := func() { forget(); cancel() }
 	r = r.Clone(ctx)
 	if l.token != "" {
