@@ -69,7 +69,8 @@ deadLetters: {command: [alert]}
 // A sink without a name is one mistake, and has a place.
 func TestCheck_NamelessSink(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, DefaultFile, "kinds: {a: flush}\nsinks: [{routes: [interrupt, queue, note, ask], command: [./x]}]\n")
+	write(t, DefaultFile, `kinds: {a: flush}
+sinks: [{routes: [interrupt, queue, note, ask], url: http://127.0.0.1:1, secret: whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRlcyEh}]`)
 	if got := Check(nil, nil, nil).Mistakes; len(got) != 1 || got[0].Place.Line != 2 {
 		t.Errorf("mistakes: %v", got)
 	}
