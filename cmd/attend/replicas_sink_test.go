@@ -18,7 +18,7 @@ import (
 // delivery that may be under way is over.
 func TestReplicaSinks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	f := newFleet(t, cluster(t), buildDaemon(t), "sinks_", rng)
+	f := newFleet(t, cluster(t), buildDaemon(t), "sinks_", rand.New(rand.NewPCG(rng.Uint64(), 0)))
 	agent := newSinkReceiver(t, rand.New(rand.NewPCG(rng.Uint64(), 0)))
 	inbox := filepath.Join(t.TempDir(), "taken")
 	if err := os.Mkdir(inbox, 0o700); err != nil {
