@@ -126,8 +126,11 @@ func describeReload(raw json.RawMessage) (string, error) {
 	return b.String(), nil
 }
 
+// stopPatience bounds how long the end of the daemon waits for a reload.
+const stopPatience = 2 * time.Second
+
 // reloadOnHangup reloads at each SIGHUP until the context ends. stop waits for a
-// reload that runs.
+// reload that runs, and not for one that hangs: a file system may not answer.
 func reloadOnHangup(ctx context.Context, daemon *app.App, log *slog.Logger) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -149,6 +152,10 @@ func reloadOnHangup(ctx context.Context, daemon *app.App, log *slog.Logger) (sto
 	return func() {
 		signal.Stop(hangups)
 		cancel()
-		<-done
+		select {
+		case <-done:
+		case <-time.After(stopPatience):
+			log.Warn("a reload still reads its files: it is given up")
+		}
 	}
 }

@@ -160,3 +160,29 @@ func TestServe_StoppedOverADeadline(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What would be waited for without an end, as a pipe that nobody writes to, is
+// refused on a reload; the daemon goes on, loads a file again, and ends.
+func TestReload_OfAPipe(t *testing.T) {
+	dir := t.TempDir()
+	s := inFile(t, dir, "guidance: one\n")
+	pipe := filepath.Join(dir, "attend.yaml")
+	if err := os.Remove(pipe); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "the pipe is refused", func() bool { return strings.Contains(s.stderr.String(), "no regular file") })
+	writeConfig(t, dir, "guidance: two\n")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, "the second policy is in force", func() bool { return s.policy(t) == 2 })
+	if err := s.end(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+}

@@ -44,15 +44,14 @@ set by ATTEND_TOKEN or in the file alone.`,
   ATTEND_TOKEN=$(openssl rand -hex 32) attend serve --host 0.0.0.0`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			load := func() (*config.Config, error) { return config.Load(cmd.Flags(), p.env) }
-			cfg, err := load()
+			cfg, err := config.Load(cmd.Flags(), p.env)
 			if err != nil {
 				return fmt.Errorf("the configuration cannot be used:\n%w", err)
 			}
 			log := newLogger(cfg, cmd.ErrOrStderr())
 			daemon, err := app.New(cmd.Context(), cfg, app.Options{
 				Logger: log,
-				Load:   load,
+				Load:   func() (*config.Config, error) { return config.LoadAgain(cmd.Flags(), p.env) },
 				Listening: func(at net.Addr) {
 					fmt.Fprintf(cmd.OutOrStdout(), "attend: listening on %s\n", describeAddress(at))
 				},

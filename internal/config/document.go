@@ -16,8 +16,19 @@ import (
 // maxFileBytes bounds what is read from one file.
 const maxFileBytes = 4 << 20
 
-// readFile reads a file whole. The error says what to mend.
-func readFile(path string) ([]byte, error) {
+// readFile reads a file whole. The error says what to mend. A pipe is read at the
+// start alone: again it may have nothing to say, and would be waited for without
+// an end.
+func readFile(path string, again bool) ([]byte, error) {
+	if again {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot be read: %w", withoutPath(err))
+		}
+		if !info.Mode().IsRegular() {
+			return nil, errors.New("is no regular file, and cannot be read again while the daemon runs: put a file there, or start the daemon again")
+		}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", withoutPath(err))

@@ -198,7 +198,7 @@ func (l *loader) rulesText(v given, r *reader) (string, *rules.Ruleset) {
 	if v.dir != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(v.dir, path)
 	}
-	b, err := readFile(path)
+	b, err := readFile(path, l.again)
 	if err != nil {
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, fmt.Sprintf("file %s %v", quote(path), err)})
 		return "", nil

@@ -44,7 +44,7 @@ func (k Kinds) has(kinds ...engine.Kind) bool {
 // else JSON) or, when source starts with {, from source itself as JSON. The
 // error is [Mistakes]: all of them, with line and column.
 func LoadKinds(source string) (Kinds, error) {
-	kinds, mistakes := loadKinds(given{text: source, place: Place{Source: "kinds"}})
+	kinds, mistakes := loadKinds(given{text: source, place: Place{Source: "kinds"}}, false)
 	return kinds, mistakes.err()
 }
 
@@ -56,7 +56,7 @@ func ParseKinds(name string, b []byte) (Kinds, error) {
 }
 
 // loadKinds reads the file that was given, or the inline JSON.
-func loadKinds(v given) (Kinds, Mistakes) {
+func loadKinds(v given, again bool) (Kinds, Mistakes) {
 	text := strings.TrimSpace(v.text)
 	if strings.HasPrefix(text, "{") {
 		return parseKinds(v.place.Source, []byte(text))
@@ -65,7 +65,7 @@ func loadKinds(v given) (Kinds, Mistakes) {
 	if v.dir != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(v.dir, path)
 	}
-	b, err := readFile(path)
+	b, err := readFile(path, again)
 	if err != nil {
 		problem := fmt.Sprintf("file %s %v", quote(path), err)
 		if strings.HasPrefix(text, "[") {

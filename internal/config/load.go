@@ -50,6 +50,16 @@ func LoadToShow(flags *pflag.FlagSet, env []string) (*Config, error) {
 	return c, nil
 }
 
+// LoadAgain reads the configuration as [Load] does, in a daemon that runs. What is
+// no regular file, as a pipe, is a mistake: it could be waited for without an end.
+func LoadAgain(flags *pflag.FlagSet, env []string) (*Config, error) {
+	c, mistakes := loadWith(&loader{again: true}, flags, env)
+	if err := mistakes.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // loader gathers what the sources give, and all their mistakes.
 type loader struct {
 	c        *Config
@@ -58,6 +68,7 @@ type loader struct {
 	mistakes Mistakes
 	unread   bool // attend.yaml is there and could not be read
 	keyless  bool // no key is needed: nothing is sent
+	again    bool // the daemon runs: nothing may be waited for
 	alone    bool // --rules is given, and is to be tried
 }
 
@@ -118,7 +129,7 @@ func (l *loader) readFile(path string, explicit bool) (*yaml.Node, *reader) {
 	if _, err := os.Stat(path); !explicit && errors.Is(err, fs.ErrNotExist) {
 		return nil, r
 	}
-	b, err := readFile(path)
+	b, err := readFile(path, l.again)
 	if err != nil {
 		l.mistakes = append(l.mistakes, Mistake{Place: Place{Source: path}, Problem: err.Error()})
 		l.unread = true
@@ -346,7 +357,7 @@ func (l *loader) readKinds() {
 		l.mistakes = append(l.mistakes, Mistake{v.place, v.key, "is text: write the object itself, without quotes around it"})
 		return
 	}
-	kinds, mistakes := loadKinds(v)
+	kinds, mistakes := loadKinds(v, l.again)
 	l.c.Kinds = kinds
 	l.mistakes = append(l.mistakes, mistakes...)
 	if kinds.Source != "" && kinds.Source != v.place.Source {
