@@ -12,7 +12,7 @@ import (
 
 // Silences keep scopes from the judge for a time, as *silences.Service does.
 type Silences interface {
-	Add(ctx context.Context, who string, ask *silences.Request) (silences.Silence, error)
+	Add(ctx context.Context, who silences.Maker, ask *silences.Request) (silences.Silence, error)
 	End(ctx context.Context, who, id string, may func(*engine.Silence) bool) (silences.Silence, error)
 	Find(ctx context.Context, id string, may func(*engine.Silence) bool) (silences.Silence, error)
 	List(ctx context.Context, ended bool, limit int, may func(*engine.Silence) bool) ([]silences.Silence, bool, error)
@@ -59,7 +59,7 @@ func (a *API) addSilence(w http.ResponseWriter, r *http.Request) error {
 	if ask.Scope != "" && !caller.MayAll(access.Admin, ask.Scope) {
 		return refuse(http.StatusForbidden, codeForbidden, "not every scope that %q matches is yours to silence", ask.Scope)
 	}
-	made, err := a.Silences.Add(r.Context(), caller.Name, &ask)
+	made, err := a.Silences.Add(r.Context(), silences.Maker{Name: caller.Name, Limited: !caller.MayAll(access.Admin, "*")}, &ask)
 	var wrong *silences.Mistake
 	switch {
 	case errors.As(err, &wrong):

@@ -65,7 +65,11 @@ func driveSilences(t *testing.T) *contract {
 		}
 	}
 	d.ask(http.MethodPost, "/v1/silences", `x`, header("Content-Type", "text/plain")).problem(415, "unsupportedMediaType")
-	for i := range silences.MaxActive {
+	for i := range silences.MaxLimited {
+		d.ask(http.MethodPost, "/v1/silences", fmt.Sprintf(`{"scope":"other:%d","forMs":3600000,"why":"many"}`, i), as("elsewhere")).want(http.StatusCreated, nil)
+	}
+	d.ask(http.MethodPost, "/v1/silences", `{"scope":"other:1","forMs":3600000,"why":"too many of one"}`, as("elsewhere")).problem(409, "tooManySilences")
+	for i := range silences.MaxActive - silences.MaxLimited {
 		d.ask(http.MethodPost, "/v1/silences", fmt.Sprintf(`{"scope":"n:%d","forMs":3600000,"why":"many"}`, i)).want(http.StatusCreated, nil)
 	}
 	d.ask(http.MethodPost, "/v1/silences", `{"scope":"one","forMs":1,"why":"too many"}`).problem(409, "tooManySilences")
@@ -102,7 +106,7 @@ func TestSilences_ByATool(t *testing.T) {
 		return answer.Result.StructuredContent, message
 	}
 	for arguments, want := range map[string]string{
-		`{"scope":"repo:a","why":"x"}`:                       "forMs",
+		`{"scope":"repo:a","why":"x"}`:                       "from 1 to 86400000, a day",
 		`{"scope":"repo:a","forMs":86400001,"why":"x"}`:      "86400000",
 		`{"scope":"repo:a","forMs":1000}`:                    "why",
 		`{"forMs":1000,"why":"x"}`:                           "scope",
@@ -128,7 +132,7 @@ func TestSilences_ByATool(t *testing.T) {
 		t.Errorf("it is decided as %+v", got)
 	}
 	ended, text := use(fmt.Sprintf(`{"end":%q}`, made.ID))
-	if ended.Active || ended.EndedBy == nil || *ended.EndedBy != "agent" || ended.Hid.Windows != 1 || !strings.Contains(text, "It hid 1 windows with 1 events.") {
+	if ended.Active || ended.EndedBy == nil || *ended.EndedBy != "agent" || ended.Hid.Windows != 1 || !strings.Contains(text, "It hid 1 window with 1 event.") {
 		t.Errorf("ended: %+v: %s", ended, text)
 	}
 }

@@ -20,7 +20,7 @@ const maxSilence = 24 * time.Hour
 
 // Silencer makes and ends silences, as *silences.Service does.
 type Silencer interface {
-	Add(ctx context.Context, who string, ask *silences.Request) (silences.Silence, error)
+	Add(ctx context.Context, who silences.Maker, ask *silences.Request) (silences.Silence, error)
 	End(ctx context.Context, who, id string, may func(*engine.Silence) bool) (silences.Silence, error)
 }
 
@@ -65,10 +65,10 @@ func (s *Server) callSilence(ctx context.Context, caller *Caller, members map[st
 	if ask.Scope != "" && !caller.mayAll(RightAdmin, ask.Scope) {
 		return nil, notYours(ask.Scope, "silence")
 	}
-	if most := maxSilence.Milliseconds(); forMs > most {
-		return nil, &fault{"/forMs", fmt.Sprintf("is %d: at most %d, a day", forMs, most)}
+	if most := maxSilence.Milliseconds(); forMs < 1 || forMs > most {
+		return nil, &fault{"/forMs", fmt.Sprintf("is %d: must be from 1 to %d, a day", forMs, most)}
 	}
-	made, err := s.opts.Silences.Add(ctx, caller.Name, ask)
+	made, err := s.opts.Silences.Add(ctx, silences.Maker{Name: caller.Name, Limited: !caller.mayAll(RightAdmin, "*")}, ask)
 	var wrong *silences.Mistake
 	switch {
 	case errors.As(err, &wrong):
@@ -104,7 +104,7 @@ func silenceText(s *silences.Silence) string {
 	}
 	fmt.Fprintf(&b, "The silence %s of %q %s.", s.ID, s.Scope, state)
 	if !s.Active && s.Hid != nil {
-		fmt.Fprintf(&b, " It hid %d windows with %d events.", s.Hid.Windows, s.Hid.Events)
+		fmt.Fprintf(&b, " It hid %s with %s.", counted(s.Hid.Windows, "window"), counted(s.Hid.Events, "event"))
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,10 @@ const (
 	MaxScope  = 512  // bytes of a scope pattern, as of a scope
 	MaxEvent  = 256  // bytes of a pattern of event names
 	MaxWhy    = 1024 // bytes
-	MaxActive = 1000 // silences at once
+	MaxActive = 1000 // silences at once, but for those of the configuration
+	// MaxLimited is how many may be in force of one principal that is limited to
+	// some scopes, so that it cannot take the place of all others.
+	MaxLimited = 100
 	// MaxMs is a hundred years, the longest that a silence may last.
 	MaxMs = 100 * 366 * 24 * 3600 * 1000
 	// Counted is how many windows are counted of what a silence hid.
@@ -44,8 +48,12 @@ const page = 1000
 var (
 	// ErrNotFound: there is no silence of that id.
 	ErrNotFound = errors.New("there is no such silence")
-	// ErrTooMany: MaxActive silences are in force.
-	ErrTooMany = fmt.Errorf("%d silences are in force, the most there may be: end one first", MaxActive)
+	// ErrTooMany: MaxActive silences are in force, or MaxLimited of whoever asks.
+	// Errors that say which wrap it.
+	ErrTooMany = errors.New("end one first")
+
+	errTooManyOfAll = fmt.Errorf("%d silences are in force, the most there may be: %w", MaxActive, ErrTooMany)
+	errTooManyOfOne = fmt.Errorf("%d silences of this token are in force, the most that one limited to some scopes may have: %w", MaxLimited, ErrTooMany)
 )
 
 // Silence is one, as everyone is shown it. Times are Unix milliseconds.
@@ -230,30 +238,30 @@ func (s *Service) whole(ctx context.Context, of *engine.Silence) (Silence, error
 	}
 }
 
+// Maker is who makes a silence.
+type Maker struct {
+	Name    string // the principal; "" where there are no tokens
+	Limited bool   // to some scopes
+}
+
 // Add makes a silence from now on.
 //
 // Errors: a *Mistake of what is asked; ErrTooMany.
-func (s *Service) Add(ctx context.Context, who string, ask *Request) (Silence, error) {
+func (s *Service) Add(ctx context.Context, who Maker, ask *Request) (Silence, error) {
 	now := engine.Time(s.now().UnixMilli())
 	of, err := ask.silence(now)
 	if err != nil {
 		return Silence{}, err
 	}
-	of.ID, of.Who = ulid.Make().String(), who
+	of.ID, of.Who = ulid.Make().String(), who.Name
 	s.making.Lock()
 	defer s.making.Unlock()
 	all, err := s.read(ctx)
 	if err != nil {
 		return Silence{}, err
 	}
-	active := 0
-	for i := range all {
-		if s.active(&all[i]) {
-			active++
-		}
-	}
-	if active >= MaxActive {
-		return Silence{}, ErrTooMany
+	if err := s.room(all, who); err != nil {
+		return Silence{}, err
 	}
 	stamp, err := s.write(ctx, of)
 	if err != nil {
@@ -263,6 +271,29 @@ func (s *Service) Add(ctx context.Context, who string, ask *Request) (Silence, e
 	v := s.show(&of)
 	v.Hid = new(Hid)
 	return v, nil
+}
+
+// room tells whether there may be one more. Those of the configuration have a
+// bound of their own.
+func (s *Service) room(all []engine.Silence, who Maker) error {
+	active, own := 0, 0
+	for i := range all {
+		of := &all[i]
+		if strings.HasPrefix(of.ID, filePrefix) || !s.active(of) {
+			continue
+		}
+		active++
+		if of.Who == who.Name {
+			own++
+		}
+	}
+	switch {
+	case active >= MaxActive:
+		return errTooManyOfAll
+	case who.Limited && own >= MaxLimited:
+		return errTooManyOfOne
+	}
+	return nil
 }
 
 // End ends a silence now: what is due later is judged again. Ending one that has

@@ -36,6 +36,9 @@ func (w *world) service() *silences.Service { return silences.New(w.log, w.log.N
 
 func all(*engine.Silence) bool { return true }
 
+// ann may silence every scope.
+var ann = silences.Maker{Name: "ann"}
+
 // list shows what there is as a new daemon sees it, in short words, oldest first.
 func (w *world) list() (words []string) {
 	w.t.Helper()
@@ -140,7 +143,7 @@ func TestAdd_Bounded(t *testing.T) {
 	s := w.service()
 	hour := int64(3_600_000)
 	add := func(i int) (silences.Silence, error) {
-		return s.Add(t.Context(), "ann", &silences.Request{Scope: fmt.Sprint("s", i), ForMs: &hour, Why: "x"})
+		return s.Add(t.Context(), ann, &silences.Request{Scope: fmt.Sprint("s", i), ForMs: &hour, Why: "x"})
 	}
 	var last silences.Silence
 	for i := range silences.MaxActive {
@@ -163,19 +166,61 @@ func TestAdd_Bounded(t *testing.T) {
 	}
 }
 
+// One that is limited to some scopes does not fill the place of the others, and
+// what the configuration silences takes nobody's.
+func TestAdd_BoundedForOne(t *testing.T) {
+	w := newWorld(t)
+	w.configure(silences.Configured{Scope: "file", Why: "x", Until: silences.Forever})
+	s := w.service()
+	hour := int64(3_600_000)
+	add := func(who silences.Maker) (silences.Silence, error) {
+		return s.Add(t.Context(), who, &silences.Request{Scope: "s", ForMs: &hour, Why: "x"})
+	}
+	bob := silences.Maker{Name: "bob", Limited: true}
+	var last silences.Silence
+	for range silences.MaxLimited {
+		var err error
+		if last, err = add(bob); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := add(bob); !errors.Is(err, silences.ErrTooMany) || !strings.Contains(err.Error(), "100 silences of this token") {
+		t.Errorf("one too many: %v", err)
+	}
+	for _, other := range []silences.Maker{{Name: "eve", Limited: true}, ann} {
+		if _, err := add(other); err != nil {
+			t.Errorf("%s: %v", other.Name, err)
+		}
+	}
+	if _, err := s.End(t.Context(), "bob", last.ID, all); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := add(bob); err != nil {
+		t.Errorf("in the place of one that has ended: %v", err)
+	}
+	for i := silences.MaxLimited + 2; i < silences.MaxActive; i++ {
+		if _, err := add(ann); err != nil {
+			t.Fatalf("the %dth, beside that of the file: %v", i, err)
+		}
+	}
+	if _, err := add(ann); !errors.Is(err, silences.ErrTooMany) {
+		t.Errorf("one more than there may be: %v", err)
+	}
+}
+
 // A store that fails is the caller's to be told of, and nothing is half made.
 func TestStoreFails(t *testing.T) {
 	w := newWorld(t)
 	s := w.service()
 	hour := int64(3_600_000)
-	made, err := s.Add(t.Context(), "ann", &silences.Request{Scope: "a", ForMs: &hour, Why: "x"})
+	made, err := s.Add(t.Context(), ann, &silences.Request{Scope: "a", ForMs: &hour, Why: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = w.log.Close()
 	for what, do := range map[string]func() error{
 		"add": func() error {
-			_, err := s.Add(t.Context(), "ann", &silences.Request{Scope: "b", ForMs: &hour, Why: "x"})
+			_, err := s.Add(t.Context(), ann, &silences.Request{Scope: "b", ForMs: &hour, Why: "x"})
 			return err
 		},
 		"end":  func() error { _, err := s.End(t.Context(), "ann", made.ID, all); return err },
