@@ -175,7 +175,7 @@ func (t *trial) entry(e *triedEntry) (judge.Entry, error) {
 	out.When = func(in *judge.Input) (bool, error) {
 		holds, err := when.Met(expr.OfInput(in))
 		if err != nil {
-			t.match.failures = append(t.match.failures, triedFault{Judge: e.Name, Problem: err.Error()})
+			t.match.failures = append(t.match.failures, triedFault{Judge: e.Name, Problem: expr.Quoted(err)})
 		}
 		return holds, err
 	}
@@ -198,7 +198,7 @@ func (t *trial) ask(e *triedEntry) judge.Reply {
 	m := e.set.Match(t.window)
 	t.match.rule = m.Rule
 	for _, f := range m.Failures {
-		t.match.failures = append(t.match.failures, triedFault{Judge: e.Name, Rule: f.Rule, Problem: f.Problem})
+		t.match.failures = append(t.match.failures, triedFault{Judge: e.Name, Rule: f.Rule, Problem: f.Quoted})
 	}
 	return judge.Reply{Answer: m.Answer}
 }

@@ -201,6 +201,48 @@ func TestMet_FailureIsShort(t *testing.T) {
 	}
 }
 
+// A failure says what an event said only where it is asked to.
+func TestMet_FailureHoldsNoData(t *testing.T) {
+	in := incident()
+	in.Window.Events[0].Data = engine.RawJSON(`{"s":"top secret 4711","n":4711,"z":"Top/Secret","at":{"key":1}}`)
+	for when, want := range map[string]string{
+		"timestamp(events[0].data.s) < now":                "invalid RFC 3339 timestamp …",
+		"duration(events[0].data.s) < duration('1s')":      "",
+		"int(events[0].data.s) == 1":                       "",
+		"events[0].data.at[events[0].data.s] == 1":         "there is no such key: …: ask has() first",
+		"events[0].data.missing == 1":                      "there is no such key: missing: ask has() first",
+		"events[events[0].data.n].name == 'a'":             "index out of bounds: …",
+		"events[7].name == 'a'":                            "index out of bounds: 7",
+		"now.getHours(events[0].data.z) == 1":              "",
+		"'a'.matches('[' + events[0].data.s)":              "",
+		"[events[0].data.s, events[0].data.n].join() > ''": "join: …",
+		"events[0].text.charAt(events[0].data.n) == 'a'":   "index out of range: …",
+		"dyn(events)[0][events[0].data.s] == 1":            "no such field: …",
+		"[1][events[0].data.s] == 1":                       "",
+		"'%d'.format([events[0].data.s]) == ''":            "",
+		"events.slice(0, events[0].data.n).size() == 1":    "",
+		"lists.range(events[0].data.n * 1000).size() == 1": "",
+		"events[0].data.s > 1":                             "the types do not go together (no such overload)",
+		"1 / (events[0].data.n - 4711) == 1":               "division by zero",
+	} { //arch:sorted each is a case of its own
+		p, err := expr.Compile(expr.Window, when)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		_, err = p.Met(expr.OfInput(in))
+		if err == nil || strings.Contains(strings.ToLower(err.Error()), "secret") || strings.Contains(err.Error(), "4711") || want != "" && err.Error() != want {
+			t.Errorf("%s: %v, want %q", when, err, want)
+		}
+	}
+	p, err := expr.Compile(expr.Window, "timestamp(events[0].data.s) < now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Met(expr.OfInput(in)); !strings.Contains(expr.Quoted(err), "top secret 4711") {
+		t.Errorf("quoted: %s", expr.Quoted(err))
+	}
+}
+
 // Sets, distinct, in and == say what CEL says of the elements one by one.
 func TestMet_SetsAreExact(t *testing.T) {
 	for _, when := range []string{

@@ -134,7 +134,7 @@ func (e *Env) CompileTo(want Result, source string) (*Program, error) {
 	if err != nil {
 		return nil, mistake(err.Error())
 	}
-	return &Program{source: source, program: program, uses: usesOf(tree)}, nil
+	return &Program{source: source, program: program, uses: usesOf(tree), quotes: e.kind == Hook}, nil
 }
 
 // affordable refuses what costs too much even where every list is empty and

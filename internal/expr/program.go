@@ -21,6 +21,7 @@ type Program struct {
 	source  string
 	program cel.Program
 	uses    map[string]bool
+	quotes  bool // its failures are told to who sent what it looks at
 }
 
 // What an expression may look at besides its variables; see [Program.Uses].
@@ -53,7 +54,7 @@ func (p *Program) Keys(variable string) []string {
 func (p *Program) Source() string { return p.source }
 
 // Met reports whether a condition is met. One that fails is not, and err says
-// why; it may quote what an event said, unescaped.
+// why, as a rule as a *[Failure].
 func (p *Program) Met(vars *Vars) (bool, error) {
 	v, err := p.eval(vars)
 	if err != nil {
@@ -137,7 +138,7 @@ func (p *Program) eval(vars *Vars) (ref.Val, error) {
 		vars.spent += *details.ActualCost()
 	}
 	if err != nil {
-		return nil, errors.New(short(plainRuntime(err.Error())))
+		return nil, p.failure(err.Error())
 	}
 	return v, nil
 }

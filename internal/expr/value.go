@@ -55,6 +55,8 @@ func (m ordered) Iterator() traits.Iterator {
 // the keys of objects counted too.
 const MaxValues = 250_000
 
+const tooManyValues = "too many to look at"
+
 // decoder makes values of JSON. What it has made is counted, so that a window
 // full of the smallest of values cannot take long to read: the JSON by which
 // [MaxValues] is passed is an error.
@@ -68,7 +70,7 @@ func (d *decoder) value(raw []byte) ref.Val {
 		return orderedMap(nil)
 	}
 	if d.made += valuesIn(raw); d.made > MaxValues {
-		return types.NewErr("the events have more than %d JSON values together: too many to look at", MaxValues)
+		return types.NewErr("there are more than %d JSON values together: %s", MaxValues, tooManyValues)
 	}
 	read := json.NewDecoder(bytes.NewReader(raw))
 	read.UseNumber()

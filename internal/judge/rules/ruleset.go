@@ -43,7 +43,8 @@ type Match struct {
 // Failure is a condition that could not be worked out for a window.
 type Failure struct {
 	Rule    string // its label
-	Problem string
+	Problem string // holds nothing of what events say
+	Quoted  string // the same, and may quote them
 }
 
 // Labels lists the rules in order, and [Default].
@@ -100,7 +101,7 @@ func (s *Ruleset) match(vars *expr.Vars, offered []engine.Route) Match {
 		}
 		met, err := r.when.Met(vars)
 		if err != nil {
-			m.Failures = append(m.Failures, Failure{Rule: r.label, Problem: err.Error()})
+			m.Failures = append(m.Failures, Failure{Rule: r.label, Problem: err.Error(), Quoted: expr.Quoted(err)})
 		}
 		if met {
 			m.Rule = r.label
