@@ -89,13 +89,18 @@ func (a *App) Reload(ctx context.Context, who string) (*Reloaded, error) {
 	// From here on nobody's patience counts: a caller who goes must not leave
 	// half of a configuration in force.
 	ctx = context.WithoutCancel(ctx)
+	before := a.reloading.current
 	done := &Reloaded{
-		Changed: config.Changed(a.reloading.current, next), NeedsRestart: config.NeedsRestart(a.cfg, next), Warnings: next.Warnings,
+		Changed: config.Changed(before, next), NeedsRestart: config.NeedsRestart(a.cfg, next),
+		Warnings: slices.Concat(next.Warnings, next.WarnReload(before)),
 	}
 	if done.Policy, err = a.enforce(ctx, built, who, done); err != nil {
 		return nil, err
 	}
 	a.log.InfoContext(ctx, "the configuration was loaded again", "who", who, "changed", done.Changed, "needs_restart", done.NeedsRestart, "policy", done.Policy)
+	for _, w := range next.WarnReload(before) {
+		a.log.WarnContext(ctx, w.Message, "code", w.Code, "who", who)
+	}
 	return done, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"attend/internal/config"
 )
 
 // reloaded is the answer to a reload.
@@ -160,8 +162,15 @@ func TestReload_TheFirstTokenEndsWhatIsOpenToAll(t *testing.T) {
 	open.want("end", `"revoked"`)
 	d.ask(http.MethodGet, "/v1/scopes", "").problem(http.StatusUnauthorized, "unauthorized")
 	reconfigure(t, file, "")
-	if _, err := d.app.Reload(t.Context(), "SIGHUP"); err != nil {
+	done, err := d.app.Reload(t.Context(), "SIGHUP")
+	if err != nil {
 		t.Fatal(err)
+	}
+	if len(done.Warnings) != 1 || done.Warnings[0].Code != config.WarnNoTokens || !strings.Contains(d.log.String(), "code=noTokens") {
+		t.Errorf("it warns of %v", done.Warnings)
+	}
+	if done, err = d.app.Reload(t.Context(), "SIGHUP"); err != nil || len(done.Warnings) != 0 {
+		t.Errorf("once there are none: %v, %v", done, err)
 	}
 	again := d.stream("")
 	d.ingest(`{"scope":"a","id":"1","name":"message.created"}`)

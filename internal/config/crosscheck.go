@@ -52,9 +52,12 @@ func (l *loader) checkListeners() {
 	}
 }
 
+// open reports whether nobody needs a token.
+func (c *Config) open() bool { return c.Token == "" && len(c.Tokens) == 0 }
+
 // exposed reports whether other machines reach the daemon, without a token.
 func (c *Config) exposed() bool {
-	return c.Socket == "" && c.Host != "" && !loopback(c.Host) && c.Token == "" && len(c.Tokens) == 0
+	return c.Socket == "" && c.Host != "" && !loopback(c.Host) && c.open()
 }
 
 // checkExposure refuses to listen where other machines reach the daemon

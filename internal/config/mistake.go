@@ -106,6 +106,7 @@ const (
 	WarnWorldReadable  WarningCode = "worldReadable"  // a file with secrets that everyone may read
 	WarnRemoteOpen     WarningCode = "remoteOpen"     // other machines reach the daemon without a token
 	WarnShortToken     WarningCode = "shortToken"     // a token that could be guessed
+	WarnNoTokens       WarningCode = "noTokens"       // a reload took the tokens away
 	WarnExpired        WarningCode = "expired"        // a token with which nobody gets in any more
 	WarnIgnored        WarningCode = "ignored"        // a setting for another kind of store
 	WarnShortRetention WarningCode = "shortRetention" // events go before their windows settle

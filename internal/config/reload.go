@@ -19,6 +19,7 @@ func applied() []part {
 		{keyContext, func(c *Config) any { return []any{c.Context, c.Judges.Context} }},
 		{keyCapture, func(c *Config) any { return c.Judges.Capture }},
 		{keyTokens, func(c *Config) any { return []any{c.Token, c.Tokens} }},
+		{"allowRemoteWithoutToken", func(c *Config) any { return c.RemoteWithoutToken }},
 		{keySources, func(c *Config) any { return c.Sources }},
 		{keyHooks, func(c *Config) any { return c.Hooks }},
 		{keySinks, func(c *Config) any { return c.Sinks }},
@@ -38,6 +39,7 @@ func started() []part {
 		{"store", func(c *Config) any { return c.Store }},
 		{"leaseMs", func(c *Config) any { return c.Replicas.Lease }},
 		{"replica", func(c *Config) any { return c.Replicas.Name }},
+		{"noMigrate", func(c *Config) any { return c.Replicas.NoMigrate }},
 		{"judgeCalls", func(c *Config) any { return c.Judges.Calls }},
 		{keyRetention, func(c *Config) any { return c.Retention }},
 		{keyField, func(c *Config) any { return c.Field }},
@@ -69,6 +71,15 @@ func differing(parts []part, before, after *Config) []string {
 		}
 	}
 	return names
+}
+
+// WarnReload says what is legal in a configuration that takes the place of another
+// and is probably not meant.
+func (c *Config) WarnReload(before *Config) []Warning {
+	if before.open() || !c.open() {
+		return nil
+	}
+	return []Warning{{Code: WarnNoTokens, Message: "there were tokens, and there are none any more: whoever reaches the daemon may send and read without one"}}
 }
 
 // CheckReload refuses what is right by itself, and not in a daemon that goes on

@@ -49,6 +49,8 @@ func TestChanged(t *testing.T) {
 		{"silences: [{scope: '*', why: it is quiet}]", []string{"silences"}, nil},
 		{"port: 1", nil, []string{"port"}},
 		{"socket: s.sock", nil, []string{"socket"}},
+		{"allowRemoteWithoutToken: true", []string{"allowRemoteWithoutToken"}, nil},
+		{"noMigrate: true", nil, []string{"noMigrate"}},
 		{"allowedHosts: [a]", nil, []string{"allowedHosts"}},
 		{"store: memory", nil, []string{"store"}},
 		{"judgeCalls: 3", nil, []string{"judgeCalls"}},
@@ -88,6 +90,16 @@ func TestCheckReload(t *testing.T) {
 	}
 	if err := fromYAML(t, "").CheckReload(fromYAML(t, token)); err != nil {
 		t.Errorf("where only this machine comes: %v", err)
+	}
+}
+
+// The same rights, scopes, Fields and agents in another order are the same grant.
+func TestChanged_NotByTheOrderOfAGrant(t *testing.T) {
+	const begin = "tokens: [{name: a, token: token-that-is-long-enough, "
+	before := fromYAML(t, begin+"rights: [read, ingest], scopes: [a, b], fields: [c, d], agents: [e, f]}]")
+	after := fromYAML(t, begin+"rights: [ingest, read], scopes: [b, a, b], fields: [d, c], agents: [f, e]}]")
+	if diff := cmp.Diff(before.Tokens[0].Grant, after.Tokens[0].Grant); diff != "" || len(config.Changed(before, after)) > 0 {
+		t.Errorf("changed are %v (-before +after):\n%s", config.Changed(before, after), diff)
 	}
 }
 

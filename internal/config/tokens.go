@@ -176,6 +176,7 @@ func (r *reader) rights(n *yaml.Node, key string) []string {
 			rights = append(rights, right)
 		}
 	}
+	slices.Sort(rights) // in whichever order it stands, it is the same grant
 	return rights
 }
 
@@ -190,7 +191,8 @@ func (r *reader) globs(n *yaml.Node, key string) []string {
 			globs = append(globs, glob)
 		}
 	}
-	return globs
+	slices.Sort(globs) // in whichever order they stand, it is the same grant
+	return slices.Compact(globs)
 }
 
 // oneOrMore reads one value or a list of them. An empty list is refused: it
