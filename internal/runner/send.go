@@ -37,7 +37,7 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 		go func() {
 			err := r.handOver(ctx, name, at, p)
 			if unread(err) { // the next attempt follows at once
-				rest(ctx, unreadPause)
+				rest(ctx, pauseOf(p, limit))
 			}
 			ended <- err
 		}()
@@ -133,6 +133,12 @@ func unread(err error) bool { return errors.As(err, new(*UnreadError)) }
 // unreadPause is the time between attempts that do not count since the store
 // cannot be read.
 const unreadPause = time.Second
+
+// pauseOf ends well within the attempt, and is lengthened by the derived jitter:
+// deliveries that met one outage do not come back together.
+func pauseOf(p *Parcel, limit time.Duration) time.Duration {
+	return time.Duration(float64(min(unreadPause, limit/2)) * (1 + engine.Jitter(p.ID, p.Attempt)/4))
+}
 
 func rest(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
