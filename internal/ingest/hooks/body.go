@@ -21,14 +21,14 @@ const (
 
 	// A body of which it is not known who sends it must come at a rate.
 	grace     = 5 * time.Second
-	leastRate = 64 << 10 // bytes in a second, once the grace is over
+	leastRate = 128 << 10 // bytes in a second, once the grace is over
 )
 
 // What may be held of bodies at once, in all and for one hook. Anybody may send
 // bodies to hooks whose senders sign, so they have a room of their own: who fills
 // it keeps out neither the senders that bear a token nor all of another hook's.
 const (
-	openSmall, openSmallShare   = 16 << 20, 12 << 20
+	openSmall, openSmallShare   = 24 << 20, 16 << 20
 	openLarge, openLargeShare   = 48 << 20, maxGitHubForm
 	knownSmall, knownSmallShare = 8 << 20, 6 << 20
 	knownLarge, knownLargeShare = 24 << 20, 18 << 20
@@ -72,21 +72,30 @@ type taken struct {
 	n  int64
 }
 
-// grow takes room for a body that grows from one size to another.
-func (b *body) grow(ctx context.Context, from, to int64) error {
+// take takes room, of the hook's own share first.
+func (b *body) take(ctx context.Context, n int64, of func(room) *semaphore.Weighted) error {
+	if n == 0 {
+		return nil // it must not wait behind those that want more
+	}
 	for _, room := range b.rooms {
-		small := min(to, smallBody) - min(from, smallBody)
-		for _, t := range []taken{{room.small, small}, {room.large, to - from - small}} {
-			if t.n == 0 {
-				continue // it must not wait behind those that want more
-			}
-			if err := wait(ctx, t.of, t.n); err != nil {
-				return err
-			}
-			b.taken = append(b.taken, t)
+		t := taken{of(room), n}
+		if err := wait(ctx, t.of, n); err != nil {
+			return err
 		}
+		b.taken = append(b.taken, t)
 	}
 	return nil
+}
+
+// grow takes room for a body that grows from one size to another, and may be as
+// large as whole. What is beyond the first MiB is taken at once: two that had half
+// of it each would wait for one another.
+func (b *body) grow(ctx context.Context, from, to, whole int64) error {
+	err := b.take(ctx, min(to, smallBody)-min(from, smallBody), func(r room) *semaphore.Weighted { return r.small })
+	if err == nil && from <= smallBody && to > smallBody {
+		err = b.take(ctx, whole-smallBody, func(r room) *semaphore.Weighted { return r.large })
+	}
+	return err
 }
 
 // leave gives back what is held.
@@ -96,21 +105,25 @@ func (b *body) leave() {
 	}
 }
 
-// read reads a body whole. It takes room as bytes come, not as they are
-// promised.
+// read reads a body whole. It takes room, up to the first MiB, as bytes come, not
+// as they are promised.
 func (b *body) read(req *http.Request, most int64) error {
 	if req.ContentLength > most {
 		return errTooLarge
 	}
+	whole := most + 1 // one more shows that it ends
+	if req.ContentLength >= 0 {
+		whole = req.ContentLength + 1
+	}
 	start := time.Now()
 	for {
 		if held := int64(cap(b.bytes)); int64(len(b.bytes)) == held {
-			size := max(firstChunk, 2*held)
-			if whole := req.ContentLength + 1; whole > held { // one more shows that it ends
-				size = min(size, max(firstChunk, whole))
+			if held == whole {
+				return errTooLarge
 			}
+			size := min(whole, max(firstChunk, 2*held))
 			before := time.Now()
-			if err := b.grow(req.Context(), held, size); err != nil {
+			if err := b.grow(req.Context(), held, size, whole); err != nil {
 				return err
 			}
 			start = start.Add(time.Since(before)) // that there was no room is not the sender's doing

@@ -116,7 +116,7 @@ func TestBody_LargeBodiesKeepNobodyElseOut(t *testing.T) {
 func TestBody_SmallBodiesFillOneShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gitHubHook(), other(), mapped(simple()))
-		end := w.hold("gh", openSmallShare/firstChunk, 2)
+		end := w.hold("gh", openSmallShare/firstChunk, firstChunk-1)
 		w.post("any", `{"scope":"a","name":"b"}`, asJSON(bearer()...)...).want(t, 200, "")
 		w.post("other", `{}`, "Content-Type", "application/json").want(t, 401, "unauthorized")
 		start := time.Now()

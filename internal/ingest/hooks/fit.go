@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -113,75 +111,6 @@ func deep(data []byte) bool {
 		}
 	}
 	return false
-}
-
-// detail is how much of a value a projection keeps.
-type detail struct{ text, items, depth int }
-
-// project returns as much of a JSON value as goes into so many bytes, with a note:
-// long texts, lists and objects are cut, each as far as all others.
-func project(data []byte, whole note, most int) []byte {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var value any
-	if d.Decode(&value) == nil {
-		for _, keep := range []detail{{4096, 100, 12}, {1024, 30, 8}, {256, 10, 6}, {64, 4, 4}} {
-			object, is := keep.of(value).(map[string]any)
-			if !is {
-				object = map[string]any{"value": keep.of(value)}
-			}
-			object[noteName] = whole
-			if b := encode(object); len(b) <= most {
-				return b
-			}
-		}
-	}
-	return encode(map[string]any{noteName: whole})
-}
-
-// of cuts a value down.
-func (k detail) of(value any) any {
-	switch v := value.(type) {
-	case string:
-		return k.string(v)
-	case json.Number:
-		if len(v) > k.text {
-			return k.string(string(v))
-		}
-	case []any:
-		if k.depth == 0 {
-			return "…"
-		}
-		list := make([]any, 0, min(len(v), k.items))
-		for _, item := range v[:min(len(v), k.items)] {
-			list = append(list, k.below().of(item))
-		}
-		return list
-	case map[string]any:
-		if k.depth == 0 {
-			return "…"
-		}
-		object := make(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if len(object) == k.items {
-				break
-			}
-			if len(name) <= k.text {
-				object[name] = k.below().of(v[name])
-			}
-		}
-		return object
-	}
-	return value
-}
-
-func (k detail) below() detail { return detail{k.text, k.items, k.depth - 1} }
-
-func (k detail) string(s string) string {
-	if len(s) <= k.text {
-		return s
-	}
-	return cutText(s, k.text) + "…"
 }
 
 // encode writes a value that came from JSON.

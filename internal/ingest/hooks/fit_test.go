@@ -1,11 +1,13 @@
 package hooks
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -136,5 +138,39 @@ func TestFit_WhatIsTooDeep(t *testing.T) {
 	}
 	if got := string(w.taken[1].Data); !strings.Contains(got, `"full_name":"octo/shop"`) || !strings.Contains(got, `"_attend":{"cut":true`) || strings.Count(got, "[") > 30 {
 		t.Errorf("data %s", got)
+	}
+}
+
+// A pruner keeps of any JSON what decoding all of it, and cutting, would keep.
+func TestPruner_Property(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		data, err := json.MarshalIndent(value(rt, 4), "", rapid.SampledFrom([]string{"", " "}).Draw(rt, "indent"))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber()
+		var whole any
+		if err := d.Decode(&whole); err != nil {
+			rt.Fatal(err)
+		}
+		keep := detail{rapid.IntRange(20, 300).Draw(rt, "text"), 6, rapid.IntRange(0, 5).Draw(rt, "depth")}
+		p := &pruner{b: data}
+		if diff := cmp.Diff(keep.of(whole), p.value(keep)); diff != "" || p.i != len(data) {
+			rt.Fatalf("of %s, %d of %d bytes (-want +got):\n%s", data, p.i, len(data), diff)
+		}
+	})
+}
+
+// Of a list that is too long the first are kept; the rest is not built.
+func TestPruner_BuildsNoMoreThanItKeeps(t *testing.T) {
+	data := []byte(`{"a":[` + strings.Repeat(`0,"]}\"",[{"b":[]}],`, 200_000) + `0],"z":true}`)
+	allocated := testing.AllocsPerRun(1, func() {
+		if got := encode((&pruner{b: data}).value(detail{10, 2, 3})); string(got) != `{"a":[0,"]}\""],"z":true}` {
+			t.Errorf("kept %s", got)
+		}
+	})
+	if allocated > 100 {
+		t.Errorf("%v allocations", allocated)
 	}
 }
