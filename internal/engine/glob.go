@@ -13,6 +13,9 @@ func Glob(pattern, name string) bool {
 		if p < len(pattern) && pattern[p] == '*' {
 			starP, starN = p, n
 			p++
+			if size, last := lastPart(pattern[p:]); last {
+				return endsWith(pattern[p:], name[n:], size)
+			}
 			continue
 		}
 		if step, ok := globOne(pattern[p:], name[n:]); ok {
@@ -33,6 +36,45 @@ func Glob(pattern, name string) bool {
 		p++
 	}
 	return p == len(pattern)
+}
+
+// lastPart counts the characters that a part of a pattern stands for; last is
+// false when a star follows.
+func lastPart(part string) (size int, last bool) {
+	for i := 0; i < len(part); size++ {
+		if part[i] == '*' {
+			return 0, false
+		}
+		if part[i] == '\\' && i+1 < len(part) {
+			i++
+		}
+		_, width := utf8.DecodeRuneInString(part[i:])
+		i += width
+	}
+	return size, true
+}
+
+// endsWith matches what stands behind the last star against the end of a name.
+// There is one place for it: to try every other would take a long pattern's
+// length times a long name's.
+func endsWith(part, name string, size int) bool {
+	at := len(name)
+	for range size {
+		if at == 0 {
+			return false
+		}
+		_, width := utf8.DecodeLastRuneInString(name[:at])
+		at -= width
+	}
+	for at < len(name) {
+		step, ok := globOne(part, name[at:])
+		if !ok {
+			return false
+		}
+		_, width := utf8.DecodeRuneInString(name[at:])
+		part, at = part[step:], at+width
+	}
+	return part == ""
 }
 
 // globOne matches one pattern element other than * against one character and

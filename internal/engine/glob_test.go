@@ -50,6 +50,17 @@ func TestGlob(t *testing.T) {
 
 // Glob never panics, ends, and agrees with a library where both know the
 // pattern.
+// What stands behind the last star has one place in a name: a long pattern on a
+// long name costs their lengths, not the product.
+func BenchmarkGlob_LongTail(b *testing.B) {
+	pattern, name := "z:*"+strings.Repeat("a", 250)+"b", "z:"+strings.Repeat("a", 490)
+	for b.Loop() {
+		if engine.Glob(pattern, name) {
+			b.Fatal("it matches")
+		}
+	}
+}
+
 func FuzzGlob(f *testing.F) {
 	for _, seed := range [][2]string{{"a*b", "axb"}, {"?", "日"}, {`\*`, "*"}, {`a\`, `a\`}, {"*a*a*b", "aaaa"}, {"\xff*", "\xff"}} {
 		f.Add(seed[0], seed[1])

@@ -211,10 +211,7 @@ func (r *Rules) Numbered(n uint32) *Policy {
 func (r *Rules) silencedBy(scope string, members Members, due Time) (id string, ok bool) {
 	for i := range r.silences {
 		s := &r.silences[i]
-		if due <= s.Since || due >= s.Until || !Glob(s.Scope, scope) {
-			continue
-		}
-		if s.covers(members) {
+		if due > s.Since && due < s.Until && s.covers(members) && Glob(s.Scope, scope) {
 			return s.ID, true
 		}
 	}
