@@ -99,7 +99,7 @@ func (a *App) Reload(ctx context.Context, who string) (*Reloaded, error) {
 	}
 	a.log.InfoContext(ctx, "the configuration was loaded again", "who", who, "changed", done.Changed, "needs_restart", done.NeedsRestart, "policy", done.Policy)
 	for _, w := range next.WarnReload(before) {
-		a.log.WarnContext(ctx, w.Message, "code", w.Code, "who", who)
+		a.log.WarnContext(ctx, "the configuration that was loaded is legal, and probably not meant", "code", w.Code, "warning", w.Message, "who", who)
 	}
 	return done, nil
 }
