@@ -111,3 +111,17 @@ func driveHooks(t *testing.T) *contract {
 	}
 	return c
 }
+
+// What ingest would refuse of a sender that sends nothing twice is mended or cut
+// on the way: half of a surrogate pair, bytes that are no UTF-8, nesting.
+func TestHooks_WhatIngestWouldRefuse(t *testing.T) {
+	d := hooked(t)
+	for _, x := range []string{`"\ud83d"`, "\"\xff\"", strings.Repeat("[", 600) + strings.Repeat("]", 600)} {
+		body := `{"action":"created","repository":{"full_name":"octo/shop"},"x":` + x + `}`
+		got := d.ask(http.MethodPost, "/v1/hooks/gh", body, header("Content-Type", "application/json"), header("X-GitHub-Event", "issue_comment"),
+			header("X-Hub-Signature-256", "sha256="+signature(body))).want(http.StatusOK, nil)
+		if strings.TrimSpace(got.body) != `{"accepted":1,"duplicates":0}` {
+			t.Errorf("%.40s: %s", x, got.body)
+		}
+	}
+}
