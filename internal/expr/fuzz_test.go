@@ -16,6 +16,8 @@ func FuzzCompile(f *testing.F) {
 		`now.getHours("+01:00") > 8`, `events[0].data.map(k, k) == []`, `"%s".format([events])  == ""`, `dyn(events)[0]["text"] == ""`,
 		`type(events[0]) == type(recent[0])`, `attend.Event{id: "a"} == events[0]`, "scope ==\n", `optional.of(events[0]).hasValue()`,
 		`lists.range(1000000).exists(i, i < 0)`, `"x".replace("", "yyyyyyyyyyyyyyyyyyyy") == scope`, `events.sortBy(e, e.data.count) == events`,
+		`dyn(events)[0][events[0].text] == 1`, `lists.range(5).exists(i, dyn(events[0].text).exists(x, x == i))`, `"a".matches(events[0].text)`,
+		`sets.contains(names, events[0].data.tags) || names.distinct() == names`, `facts[?scope].hasValue()`,
 	} {
 		f.Add(seed)
 	}
@@ -37,7 +39,11 @@ func FuzzCompile(f *testing.F) {
 			}
 			return
 		}
-		met, failed := p.Met(expr.OfInput(incident()))
+		vars := expr.OfInput(incident())
+		met, failed := p.Met(vars)
+		if spent := expr.Spent(vars); spent > expr.CostLimit+1 {
+			t.Errorf("cost %d", spent)
+		}
 		again, failedAgain := p.Met(expr.OfInput(incident()))
 		if met != again || (failed == nil) != (failedAgain == nil) || failed != nil && failed.Error() != failedAgain.Error() {
 			t.Errorf("first %v, %v, then %v, %v", met, failed, again, failedAgain)
