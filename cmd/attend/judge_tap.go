@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"attend/internal/app"
+	"attend/internal/judge/wire"
 	"attend/internal/program"
 )
 
@@ -109,15 +109,7 @@ func (w *watcher) begin(x *exchange) (done func(change func())) {
 	}
 }
 
-func (w *watcher) hide(s string) string {
-	for _, secret := range w.secrets {
-		s = strings.ReplaceAll(s, secret, "[hidden]")
-		if quoted, err := json.Marshal(secret); err == nil { // as it stands within JSON
-			s = strings.ReplaceAll(s, string(quoted[1:len(quoted)-1]), "[hidden]")
-		}
-	}
-	return s
-}
+func (w *watcher) hide(s string) string { return wire.Hide(s, w.secrets...) }
 
 // command is asked in place of a command.
 func (w *watcher) command(argv []string, stdin []byte, run func() ([]byte, error)) ([]byte, error) {

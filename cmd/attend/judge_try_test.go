@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	tryKey    = "marker-of-a-key-7f3a"
+	tryKey    = "marker/of-a-key-7f3a"
 	tryEvents = `{"scope":"repo:api","name":"ci.log","id":"a","at":1700000000000,"text":"step 3 failed"}
 {"scope":"repo:api","name":"build.failed","id":"b","at":1700000001000,"text":"disk is full\u001b[31m","data":{"n":1}}
 {"scope":"chat:1","name":"message.created","id":"c","at":1700000009000,"text":"hi there"}
@@ -70,7 +70,7 @@ floor: {closing: queue}
 		"  " + string(asked[0].Body),
 		"answer: 200 after ",
 		"  X-Typesafe-Request-Id: req-1",
-		"  X-Echo: [hidden]",
+		"  X-Echo: [key]",
 		"  " + trySkip,
 		"judged: skip by jev, jev-1.13.0",
 		"  probabilities: interrupt 0, queue 0.4, note 0, ask 0, skip 0.6, wait 0",
@@ -171,7 +171,8 @@ func TestJudgeTry_Failures(t *testing.T) {
 		answer judgetest.Answer
 		want   []string
 	}{
-		{"a key that is not taken", judgetest.Answer{Status: 401, Body: `{"detail":"no such key: ` + tryKey + `"}`}, []string{"answer: 401", "no such key: [hidden]", "failed: ", "(permanent)"}},
+		{"a key that is not taken, as PHP writes it", judgetest.Answer{Status: 401, Body: `{"detail":"no such key: ` + strings.ReplaceAll(tryKey, "/", `\/`) + `"}`}, []string{"no such key: [key]"}},
+		{"a key that is not taken", judgetest.Answer{Status: 401, Body: `{"detail":"no such key: ` + tryKey + `"}`}, []string{"answer: 401", "no such key: [key]", "failed: ", "(permanent)"}},
 		{"too many requests", judgetest.Answer{Status: 429, Header: map[string]string{"Retry-After": "7"}, Body: `{}`}, []string{"Retry-After: 7", "(error)"}},
 		{"no answer", judgetest.Answer{Fault: judgetest.Reset}, []string{"no answer after", "(error)"}},
 		{"no JSON", judgetest.Answer{Body: "<html>"}, []string{"<html>", "(malformed)"}},
