@@ -19,7 +19,7 @@ import (
 
 // Connections is how many messages an HTTP sink can deliver at once without
 // opening a connection for each.
-const Connections = 64
+const Connections = 256
 
 const (
 	maxAnswer     = 64 << 10    // bytes of an answer's body that are read, so that its connection serves again
