@@ -49,11 +49,13 @@ func FuzzGitHub(f *testing.F) {
 func FuzzAlertmanager(f *testing.F) {
 	f.Add(notification, "alerts:{groupKey}")
 	f.Add(`{"alerts":[{"status":"firing","startsAt":"2026-01-02T03:04:05Z","labels":null}]}`, "{labels.a}")
+	f.Add("0", "{\xff}")
 	f.Fuzz(func(t *testing.T, body, scope string) {
+		scope = strings.ToValidUTF8(scope, "") // as a configuration is
 		if _, err := ParseTemplate(scope); err != nil {
 			return
 		}
-		w := newWorld(t, alertsHook(strings.ToValidUTF8(scope, "")))
+		w := newWorld(t, alertsHook(scope))
 		sound(t, w, w.notify(body))
 	})
 }
