@@ -185,3 +185,28 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	}
 	return nil
 }
+
+// withDaemon does something with a daemon, within a time.
+func withDaemon(cmd *cobra.Command, p *process, at *address, limit time.Duration, do func(ctx context.Context, c *client) error) error {
+	c, err := connect(p, at)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+	defer cancel()
+	return do(ctx, c)
+}
+
+// printAnswer prints what a daemon said: in words, or as it came.
+func printAnswer(cmd *cobra.Command, output outputFlag, raw json.RawMessage, describe func(json.RawMessage) (string, error)) error {
+	text, err := describe(raw)
+	if output == outputJSON {
+		text, err = jsonLine(raw)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
+}

@@ -48,7 +48,7 @@ func newDeadLettersList(p *process) *cobra.Command {
 			if limit < 0 {
 				return fmt.Errorf("--limit %d: must be at least 0", limit)
 			}
-			return withDaemon(cmd, p, &daemon, func(ctx context.Context, c *client) error {
+			return withDaemon(cmd, p, &daemon, time.Minute, func(ctx context.Context, c *client) error {
 				return listLetters(ctx, cmd, c, &filter, limit, output)
 			})
 		},
@@ -115,7 +115,7 @@ func newDeadLettersShow(p *process) *cobra.Command {
 		Short: "Show one dead letter, with its decision or its events",
 		Args:  takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withDaemon(cmd, p, &daemon, func(ctx context.Context, c *client) error {
+			return withDaemon(cmd, p, &daemon, time.Minute, func(ctx context.Context, c *client) error {
 				var raw json.RawMessage
 				if err := c.call(ctx, http.MethodGet, "/v1/deadletters/"+url.PathEscape(args[0]), nil, nil, &raw); err != nil {
 					return err
@@ -198,7 +198,7 @@ or whose events are no longer kept, is skipped.`,
 			if err != nil {
 				return err
 			}
-			return withDaemon(cmd, p, &daemon, func(ctx context.Context, c *client) error {
+			return withDaemon(cmd, p, &daemon, time.Minute, func(ctx context.Context, c *client) error {
 				if len(args) > 0 {
 					return requeueNamed(ctx, cmd, c, args)
 				}
@@ -276,16 +276,4 @@ func requeueMany(ctx context.Context, cmd *cobra.Command, c *client, body map[st
 	}
 	_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%d requeued, %d skipped\n", requeued, skipped)
 	return err
-}
-
-// withDaemon runs something that asks a daemon.
-func withDaemon(cmd *cobra.Command, p *process, at *address, do func(ctx context.Context, c *client) error) error {
-	c, err := connect(p, at)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-	defer cancel()
-	return do(ctx, c)
 }

@@ -28,26 +28,13 @@ held again. A scope that has nothing is left alone.`,
   attend flush --output json 'repo:acme/shop'`,
 		Args: takes("SCOPE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connect(p, &daemon)
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), callTimeout)
-			defer cancel()
-			var raw json.RawMessage
-			if err := c.call(ctx, http.MethodPost, "/v1/flush", nil, map[string]string{"scope": args[0]}, &raw); err != nil {
-				return err
-			}
-			text, err := describeFlush(raw)
-			if output == outputJSON {
-				text, err = jsonLine(raw)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			return err
+			return withDaemon(cmd, p, &daemon, callTimeout, func(ctx context.Context, c *client) error {
+				var raw json.RawMessage
+				if err := c.call(ctx, http.MethodPost, "/v1/flush", nil, map[string]string{"scope": args[0]}, &raw); err != nil {
+					return err
+				}
+				return printAnswer(cmd, output, raw, describeFlush)
+			})
 		},
 	}
 	addAddressFlags(cmd, p, &daemon)

@@ -35,31 +35,18 @@ untouched; what needs a restart is named. SIGHUP does the same.`,
 		Example: `  attend check && attend reload`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := connect(p, &daemon)
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			ctx, cancel := context.WithTimeout(cmd.Context(), reloadTimeout)
-			defer cancel()
-			var raw json.RawMessage
-			err = c.call(ctx, http.MethodPost, "/v1/reload", nil, nil, &raw)
-			var refused *problemError
-			if errors.As(err, &refused) && len(refused.Mistakes) > 0 {
-				return fmt.Errorf("the configuration cannot be used, and nothing has changed:\n%s", describeMistakes(refused.Mistakes))
-			}
-			if err != nil {
-				return err
-			}
-			text, err := describeReload(raw)
-			if output == outputJSON {
-				text, err = jsonLine(raw)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			return err
+			return withDaemon(cmd, p, &daemon, reloadTimeout, func(ctx context.Context, c *client) error {
+				var raw json.RawMessage
+				err := c.call(ctx, http.MethodPost, "/v1/reload", nil, nil, &raw)
+				var refused *problemError
+				if errors.As(err, &refused) && len(refused.Mistakes) > 0 {
+					return fmt.Errorf("the configuration cannot be used, and nothing has changed:\n%s", describeMistakes(refused.Mistakes))
+				}
+				if err != nil {
+					return err
+				}
+				return printAnswer(cmd, output, raw, describeReload)
+			})
 		},
 	}
 	addAddressFlags(cmd, p, &daemon)

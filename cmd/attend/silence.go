@@ -109,26 +109,13 @@ func newSilenceEnd(p *process) *cobra.Command {
 
 // askSilence sends a request about silences and prints the answer.
 func askSilence(cmd *cobra.Command, p *process, daemon *address, output outputFlag, method, path string, query url.Values, body any) error {
-	c, err := connect(p, daemon)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), callTimeout)
-	defer cancel()
-	var raw json.RawMessage
-	if err := c.call(ctx, method, path, query, body, &raw); err != nil {
-		return err
-	}
-	text, err := describeSilences(raw)
-	if output == outputJSON {
-		text, err = jsonLine(raw)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-	return err
+	return withDaemon(cmd, p, daemon, callTimeout, func(ctx context.Context, c *client) error {
+		var raw json.RawMessage
+		if err := c.call(ctx, method, path, query, body, &raw); err != nil {
+			return err
+		}
+		return printAnswer(cmd, output, raw, describeSilences)
+	})
 }
 
 // silence is what a person reads of one.
