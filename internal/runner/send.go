@@ -37,7 +37,7 @@ func (r *Runner) send(ctx context.Context, s *scope, name engine.LaneName, d *de
 		go func() {
 			err := r.handOver(ctx, name, at, p)
 			if unread(err) { // the next attempt follows at once
-				rest(ctx, pauseOf(p, limit))
+				_ = sleep(ctx, pauseOf(p, limit)) // the attempt may end first
 			}
 			ended <- err
 		}()
@@ -138,12 +138,6 @@ const unreadPause = time.Second
 // deliveries that met one outage do not come back together.
 func pauseOf(p *Parcel, limit time.Duration) time.Duration {
 	return time.Duration(float64(min(unreadPause, limit/2)) * (1 + engine.Jitter(p.ID, p.Attempt)/4))
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-ctx.Done()
 }
 
 // goneError is of what the log does not hold any more.
