@@ -82,26 +82,10 @@ func inHookOptions() []inHookOption {
 
 // readHooks reads the list.
 func (r *reader) readHooks(n *yaml.Node) []InHook {
-	items := r.items(n, keyHooks, exampleHooks)
-	if len(items) > maxHooks {
-		r.fail(n, keyHooks, "has %d entries: may have at most %d", len(items), maxHooks)
-		return nil
-	}
-	var all []InHook
-	names := make(map[string]Place)
-	for i, item := range items {
-		before := len(r.mistakes)
-		at := fmt.Sprintf("%s[%d]", keyHooks, i)
+	return readNamed(r, n, keyHooks, exampleHooks, maxHooks, func(item *yaml.Node, at string) (InHook, string) {
 		d := r.readInHook(item, at)
-		if first, again := names[d.Name]; again && d.Name != "" {
-			r.fail(item, at, "the name %s is given twice, first at %s", quote(d.Name), first)
-		}
-		names[d.Name] = d.Place
-		if len(r.mistakes) == before {
-			all = append(all, d.InHook)
-		}
-	}
-	return all
+		return d.InHook, d.Name
+	})
 }
 
 // readInHook reads one entry.

@@ -33,10 +33,16 @@ type Sink struct {
 // To is what people are shown of it: its address without a query, or the
 // program.
 func (s *Sink) To() string {
-	if len(s.Command) > 0 {
-		return filepath.Base(s.Command[0])
+	return shownEnd(s.URL, s.Command)
+}
+
+// shownEnd is what people are shown of a program or an address: no argument, and
+// no query, which may hold a secret.
+func shownEnd(address string, command []string) string {
+	if len(command) > 0 {
+		return filepath.Base(command[0])
 	}
-	u, err := url.Parse(s.URL)
+	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -41,14 +40,7 @@ type Source struct {
 // Server is what people are shown of the server: its address without a query,
 // or the program.
 func (s *Source) Server() string {
-	if len(s.Command) > 0 {
-		return filepath.Base(s.Command[0])
-	}
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host + u.Path
+	return shownEnd(s.URL, s.Command)
 }
 
 // keySources is the list of them in attend.yaml.
@@ -130,23 +122,32 @@ func sourceOptions() []sourceOption {
 
 // readSources reads the list.
 func (r *reader) readSources(n *yaml.Node) []Source {
-	items := r.items(n, keySources, exampleSources)
-	if len(items) > maxSources {
-		r.fail(n, keySources, "has %d entries: may have at most %d", len(items), maxSources)
+	return readNamed(r, n, keySources, exampleSources, maxSources, func(item *yaml.Node, at string) (Source, string) {
+		d := r.readSource(item, at)
+		return d.Source, d.Name
+	})
+}
+
+// readNamed reads a list of entries that have names of their own. Those with a
+// mistake are left out.
+func readNamed[T any](r *reader, n *yaml.Node, list, example string, most int, read func(item *yaml.Node, at string) (entry T, name string)) []T {
+	items := r.items(n, list, example)
+	if len(items) > most {
+		r.fail(n, list, "has %d entries: may have at most %d", len(items), most)
 		return nil
 	}
-	var all []Source
+	var all []T
 	names := make(map[string]Place)
 	for i, item := range items {
 		before := len(r.mistakes)
-		at := fmt.Sprintf("%s[%d]", keySources, i)
-		d := r.readSource(item, at)
-		if first, again := names[d.Name]; again && d.Name != "" {
-			r.fail(item, at, "the name %s is given twice, first at %s", quote(d.Name), first)
+		at := fmt.Sprintf("%s[%d]", list, i)
+		entry, name := read(item, at)
+		if first, again := names[name]; again && name != "" {
+			r.fail(item, at, "the name %s is given twice, first at %s", quote(name), first)
 		}
-		names[d.Name] = d.Place
+		names[name] = r.place(item)
 		if len(r.mistakes) == before {
-			all = append(all, d.Source)
+			all = append(all, entry)
 		}
 	}
 	return all
